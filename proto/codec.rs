@@ -89,9 +89,9 @@ fn malformed(error: &DecodeError) -> Status {
     // Of the two forms of a message prost knows only the name of the choice.
     if let Some(at) = path.iter().position(|field| *field == "body") {
         if at + 1 < path.len() {
-            path[at] = "message";
+            path[at] = "fields";
         } else if problem.starts_with("invalid string") {
-            path[at] = "message_json";
+            path[at] = "json";
         }
     }
     let field = path.join(".");

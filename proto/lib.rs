@@ -9,6 +9,9 @@
 pub mod codec;
 #[cfg(any(feature = "client", feature = "server"))]
 mod lists;
+mod names;
+
+pub use names::Named;
 
 /// Version 1. It only grows: what is retired is marked deprecated and keeps its number.
 pub mod v1 {

@@ -8,8 +8,8 @@ type List = (&'static [u32], &'static str, usize);
 const CALLS: usize = 16_384;
 /// Words of a filter.
 const WORDS: usize = 1024;
-/// Messages behind the first one.
-const MORE: usize = 1023;
+/// New messages of a request.
+const MESSAGES: usize = 1024;
 
 /// Directives of each kind.
 const DIRECTIVES: usize = 64;
@@ -19,27 +19,24 @@ const TOOLS: usize = 64;
 const KEPT: usize = 256;
 
 /// Lists of numbers: they may stand in one block.
-const NUMBERS: &[&str] = &["keep_seqs"];
+const NUMBERS: &[&str] = &["keep_seqs", "filter.statuses", "kinds"];
 
 /// The lists of a request, by its name.
 pub(crate) fn of(request: &str) -> &'static [List] {
     match request {
-        "AppendMessageRequest" => &[(&[2, 5], "message.tool_calls", CALLS)],
-        "AppendMessagesRequest" => &[
-            (&[8], "more", MORE),
-            (&[2, 5], "message.tool_calls", CALLS),
-            (&[8, 1, 5], "more.message.tool_calls", CALLS),
-        ],
-        "ChatRequest" => &[(&[2], "messages", MORE + 1), (&[2, 1, 5], "messages.message.tool_calls", CALLS)],
+        "AppendMessageRequest" => &[(&[2, 1, 5], "message.fields.tool_calls", CALLS)],
+        "AppendMessagesRequest" | "ChatRequest" => {
+            &[(&[2], "messages", MESSAGES), (&[2, 1, 5], "messages.fields.tool_calls", CALLS)]
+        }
         "StartTaskRequest" => &[
-            (&[4, 5, 16], "config.compression.summary_directives", DIRECTIVES),
-            (&[4, 5, 18], "config.compression.retain_directives", DIRECTIVES),
-            (&[4, 11, 6], "config.outputs.protected_tools", TOOLS),
+            (&[4, 6, 16], "config.compression.summary_directives", DIRECTIVES),
+            (&[4, 6, 18], "config.compression.retain_directives", DIRECTIVES),
+            (&[4, 10, 6], "config.outputs.protected_tools", TOOLS),
         ],
         "UpdateTaskRequest" => &[
-            (&[2, 5, 16], "config.compression.summary_directives", DIRECTIVES),
-            (&[2, 5, 18], "config.compression.retain_directives", DIRECTIVES),
-            (&[2, 11, 6], "config.outputs.protected_tools", TOOLS),
+            (&[2, 6, 16], "config.compression.summary_directives", DIRECTIVES),
+            (&[2, 6, 18], "config.compression.retain_directives", DIRECTIVES),
+            (&[2, 10, 6], "config.outputs.protected_tools", TOOLS),
         ],
         "CompressRequest" | "BeginCompactionRequest" => &[
             (&[3, 16], "overrides.summary_directives", DIRECTIVES),
@@ -178,24 +175,24 @@ mod tests {
     #[test]
     fn elements_are_counted_wherever_they_are() {
         let call = v1::ToolCall::default();
-        let message = |calls| v1::Message { tool_calls: vec![call.clone(); calls], ..Default::default() };
-        let request = |calls, more| v1::AppendMessagesRequest {
+        let new = |calls| {
+            let fields = v1::Message { tool_calls: vec![call.clone(); calls], ..Default::default() };
+            v1::NewMessage { body: Some(v1::new_message::Body::Fields(fields)), ..Default::default() }
+        };
+        let request = |messages| v1::AppendMessagesRequest {
             task_uuid: "x".repeat(300),
             lease_generation: u64::MAX,
-            body: Some(v1::append_messages_request::Body::Message(message(calls))),
-            more: vec![v1::NewMessage::default(); more],
-            ..Default::default()
+            messages,
         };
         let name = |bytes: &[u8]| too_long("AppendMessagesRequest", bytes).map(|(_, name, _)| *name);
-        assert_eq!(name(&request(CALLS, MORE).encode_to_vec()), None);
-        assert_eq!(name(&request(1, MORE + 1).encode_to_vec()), Some("more"));
-        assert_eq!(name(&request(CALLS + 1, 1).encode_to_vec()), Some("message.tool_calls"));
-        let mut spread = request(0, 0);
-        let body = |calls| Some(v1::new_message::Body::Message(message(calls)));
-        spread.more = vec![v1::NewMessage { body: body(CALLS / 2), ..Default::default() }; 2];
-        assert_eq!(name(&spread.encode_to_vec()), None);
-        spread.more.push(v1::NewMessage { body: body(1), ..Default::default() });
-        assert_eq!(name(&spread.encode_to_vec()), Some("more.message.tool_calls"));
+        let of = |messages| name(&request(messages).encode_to_vec());
+        let empty = v1::NewMessage::default();
+        let most = [vec![new(CALLS)], vec![empty.clone(); MESSAGES - 1]].concat();
+        assert_eq!(of(most), None);
+        assert_eq!(of(vec![empty; MESSAGES + 1]), Some("messages"));
+        assert_eq!(of(vec![new(CALLS + 1)]), Some("messages.fields.tool_calls"));
+        assert_eq!(of(vec![new(CALLS / 2), new(CALLS / 2)]), None);
+        assert_eq!(of(vec![new(CALLS / 2), new(CALLS / 2), new(1)]), Some("messages.fields.tool_calls"));
         let kept =
             |keep_seqs| v1::CommitCompactionRequest { keep_seqs, ..Default::default() }.encode_to_vec();
         let name_of_kept =
@@ -211,7 +208,7 @@ mod tests {
         v1::CommitCompactionRequest::decode(&behind[..]).unwrap();
         assert_eq!(name_of_kept(&behind), Some("keep_seqs"));
         // What is cut off is for the decoder to say.
-        let bytes = request(2, 2).encode_to_vec();
+        let bytes = request(vec![new(2), new(0)]).encode_to_vec();
         assert!((0..bytes.len()).all(|end| name(&bytes[..end]).is_none()));
     }
 }

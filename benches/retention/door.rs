@@ -37,7 +37,7 @@ impl Door {
     async fn start(&self, window: u64) -> Task {
         let compression = v1::CompressionConfig { auto: Some(false), ..Default::default() };
         let config = v1::TaskConfig {
-            durability: "process".to_owned(),
+            durability: v1::Durability::Process.into(),
             context_length: Some(window),
             compression: Some(compression),
             ..Default::default()
@@ -50,7 +50,7 @@ impl Door {
     async fn compress(&self, task: &Task, strategy: &str, target: Option<u64>) -> Result<(), String> {
         let request = v1::CompressRequest {
             task_uuid: task.uuid().to_owned(),
-            strategy: strategy.to_owned(),
+            strategy: v1::CompressionStrategy::from_name(strategy).unwrap_or_default().into(),
             target_tokens: target,
             lease_generation: task.lease_generation(),
             ..Default::default()
@@ -63,7 +63,11 @@ impl Door {
             }
         }
         let done = done.unwrap();
-        if done.compressed { Ok(()) } else { Err(format!("{strategy} to {target:?}: {}", done.reason)) }
+        if done.compressed {
+            Ok(())
+        } else {
+            Err(format!("{strategy} to {target:?}: {}", done.skip_reason().name()))
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn growth(runtime: &Runtime, server: &Server, place: &Path, rounds: u
         let long = server::start(&client, "process").await;
         let mut answers = long.append_many(repeat_with(|| message(60)).take(count)).await.unwrap();
         while answers.try_next().await.unwrap().is_some() {}
-        let config = v1::TaskConfig { durability: "group".to_owned(), ..Default::default() };
+        let config = v1::TaskConfig { durability: v1::Durability::Group.into(), ..Default::default() };
         long.update(config).await.unwrap();
         (client, long)
     });

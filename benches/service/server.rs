@@ -101,7 +101,10 @@ impl Drop for Server {
 
 /// Starts a task with a durability of its own.
 pub(crate) async fn start(client: &Client, durability: &str) -> Task {
-    let config = v1::TaskConfig { durability: durability.to_owned(), ..Default::default() };
+    let config = v1::TaskConfig {
+        durability: v1::Durability::from_name(durability).unwrap_or_default().into(),
+        ..Default::default()
+    };
     let start = StartTask { config, user: "bench".to_owned(), ..Default::default() };
     Box::pin(client.start_task(start)).await.unwrap()
 }

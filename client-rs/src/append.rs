@@ -1,9 +1,8 @@
 //! Messages to append.
 
 use contextstore_proto::v1;
-use contextstore_proto::v1::append_message_request::Body;
-use contextstore_proto::v1::append_messages_request::Body as ManyBody;
-use contextstore_proto::v1::new_message::Body as CallBody;
+use contextstore_proto::v1::Role;
+use contextstore_proto::v1::new_message::Body;
 
 use crate::client::named;
 
@@ -14,7 +13,7 @@ use crate::client::named;
 ///
 /// NewMessage::user("It crashes.");
 /// NewMessage::json(r#"{"role":"user","content":[{"type":"text","text":"It crashes."}]}"#).pinned();
-/// NewMessage::from(v1::Message { role: "tool".into(), tool_call_id: "c1".into(), ..Default::default() });
+/// NewMessage::from(v1::Message { role: v1::Role::Tool.into(), tool_call_id: "c1".into(), ..Default::default() });
 /// ```
 #[derive(Debug, Clone)]
 pub struct NewMessage {
@@ -29,28 +28,28 @@ pub struct NewMessage {
 impl NewMessage {
     /// A whole OpenAI chat message, as an SDK produced it: a JSON object with at least a role.
     pub fn json(message: impl Into<String>) -> Self {
-        Self::new(Body::MessageJson(message.into()))
+        Self::new(Body::Json(message.into()))
     }
 
     /// A system prompt.
     pub fn system(content: impl Into<String>) -> Self {
-        Self::text("system", content)
+        Self::text(Role::System, content)
     }
 
     /// What the user says.
     pub fn user(content: impl Into<String>) -> Self {
-        Self::text("user", content)
+        Self::text(Role::User, content)
     }
 
     /// What the model answers.
     pub fn assistant(content: impl Into<String>) -> Self {
-        Self::text("assistant", content)
+        Self::text(Role::Assistant, content)
     }
 
     /// What a tool answers to a call of the model.
     pub fn tool(tool_call_id: impl Into<String>, content: impl Into<String>) -> Self {
         v1::Message {
-            role: "tool".to_owned(),
+            role: Role::Tool.into(),
             content: content.into(),
             tool_call_id: tool_call_id.into(),
             ..v1::Message::default()
@@ -58,8 +57,8 @@ impl NewMessage {
         .into()
     }
 
-    fn text(role: &str, content: impl Into<String>) -> Self {
-        v1::Message { role: role.to_owned(), content: content.into(), ..v1::Message::default() }.into()
+    fn text(role: Role, content: impl Into<String>) -> Self {
+        v1::Message { role: role.into(), content: content.into(), ..v1::Message::default() }.into()
     }
 
     fn new(body: Body) -> Self {
@@ -104,23 +103,13 @@ impl NewMessage {
     }
 
     pub(crate) fn single(self, task_uuid: String, lease_generation: u64) -> v1::AppendMessageRequest {
-        v1::AppendMessageRequest {
-            task_uuid,
-            body: Some(self.body),
-            pinned: self.pinned,
-            output_ref: self.output_ref,
-            request_id: self.request_id.unwrap_or_default(),
-            lease_generation,
-        }
+        v1::AppendMessageRequest { task_uuid, message: Some(self.of_a_call()), lease_generation }
     }
 
     /// One of those that go with a call: without a name of its own it gets one that the server makes of the call's.
     pub(crate) fn of_a_call(self) -> v1::NewMessage {
         v1::NewMessage {
-            body: Some(match self.body {
-                Body::Message(message) => CallBody::Message(message),
-                Body::MessageJson(json) => CallBody::MessageJson(json),
-            }),
+            body: Some(self.body),
             pinned: self.pinned,
             output_ref: self.output_ref,
             request_id: self.request_id.unwrap_or_default(),
@@ -133,34 +122,20 @@ impl NewMessage {
         lease_generation: u64,
         request_id: impl FnOnce() -> String,
     ) -> v1::AppendMessagesRequest {
-        v1::AppendMessagesRequest {
-            task_uuid,
-            body: Some(match self.body {
-                Body::Message(message) => ManyBody::Message(message),
-                Body::MessageJson(json) => ManyBody::MessageJson(json),
-            }),
-            pinned: self.pinned,
-            output_ref: self.output_ref,
-            request_id: self.request_id.unwrap_or_else(request_id),
-            lease_generation,
-            more: Vec::new(),
-        }
+        let message = self.named_by(request_id).of_a_call();
+        v1::AppendMessagesRequest { task_uuid, messages: vec![message], lease_generation }
     }
 }
 
 impl NewMessage {
     /// What [`NewMessage::one_of_many`] made a request of, with its name.
-    pub(crate) fn of_request(request: v1::AppendMessagesRequest) -> Self {
-        let body = match request.body {
-            Some(ManyBody::Message(message)) => Body::Message(message),
-            Some(ManyBody::MessageJson(json)) => Body::MessageJson(json),
-            None => Body::MessageJson(String::new()),
-        };
+    pub(crate) fn of_request(mut request: v1::AppendMessagesRequest) -> Self {
+        let message = request.messages.pop().unwrap_or_default();
         Self {
-            body,
-            pinned: request.pinned,
-            output_ref: request.output_ref,
-            request_id: named(Some(request.request_id)),
+            body: message.body.unwrap_or_else(|| Body::Json(String::new())),
+            pinned: message.pinned,
+            output_ref: message.output_ref,
+            request_id: named(Some(message.request_id)),
             task_uuid: None,
         }
     }
@@ -168,7 +143,7 @@ impl NewMessage {
 
 impl From<v1::Message> for NewMessage {
     fn from(message: v1::Message) -> Self {
-        Self::new(Body::Message(message))
+        Self::new(Body::Fields(message))
     }
 }
 
@@ -178,8 +153,7 @@ mod tests {
 
     #[test]
     fn every_message_has_a_request_id() {
-        let made =
-            |message: NewMessage| message.named_by(|| "made".to_owned()).single(String::new(), 0).request_id;
+        let made = |message: NewMessage| message.named_by(|| "made".to_owned()).of_a_call().request_id;
         assert_eq!(made(NewMessage::user("hi")), "made");
         assert_eq!(made(NewMessage::user("hi").request_id("")), "made");
         assert_eq!(made(NewMessage::user("hi").request_id("given")), "given");

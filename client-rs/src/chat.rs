@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use contextstore_proto::v1;
+use contextstore_proto::v1::Provider;
 use futures_util::stream::TryStreamExt;
 
 use crate::client::call;
@@ -13,9 +14,8 @@ use crate::{ChatEvent, Client, Error, NewMessage, Task};
 pub struct Chat {
     /// Messages to append first.
     pub messages: Vec<NewMessage>,
-    /// Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`. Empty: what the task or the
-    /// server says.
-    pub provider: String,
+    /// The provider to ask. Unspecified: what the task or the server is configured to ask.
+    pub provider: Provider,
     /// The model. Empty: what the task or the server says.
     pub model: String,
     /// Parameters, in the provider's own words: a JSON object whose fields become fields of the body. Empty: none.
@@ -28,8 +28,8 @@ pub struct Chat {
 /// How the body of a request is made.
 #[derive(Debug, Clone, Default)]
 pub struct RenderRequest {
-    /// For whom: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`.
-    pub provider: String,
+    /// The provider that the body is for; it must be specified.
+    pub provider: Provider,
     /// The model. Empty: the task's.
     pub model: String,
     /// Parameters, as in [`Chat::params_json`].
@@ -79,7 +79,7 @@ impl Task {
         let request = v1::ChatRequest {
             task_uuid: self.uuid().to_owned(),
             messages: messages.into_iter().map(NewMessage::of_a_call).collect(),
-            provider,
+            provider: provider.into(),
             model,
             params_json,
             tools_json,
@@ -94,8 +94,14 @@ impl Task {
     pub fn request(&self, render: RenderRequest) -> Items<Bytes> {
         let RenderRequest { provider, model, params_json, tools_json, max_bytes } = render;
         let task_uuid = self.uuid().to_owned();
-        let wanted =
-            v1::StreamRequestRequest { task_uuid, provider, model, params_json, tools_json, max_bytes };
+        let wanted = v1::RenderContextRequest {
+            task_uuid,
+            provider: provider.into(),
+            model,
+            params_json,
+            tools_json,
+            max_bytes,
+        };
         self.behind(request(self.client().clone(), wanted))
     }
 }
@@ -109,10 +115,10 @@ fn chat(client: Client, request: v1::ChatRequest) -> Items<ChatEvent> {
     Items::new(streamed.items().try_filter_map(async |response| Ok(response.event)))
 }
 
-fn request(client: Client, request: v1::StreamRequestRequest) -> Items<Bytes> {
+fn request(client: Client, request: v1::RenderContextRequest) -> Items<Bytes> {
     let silence = client.settings().timeout;
     let streamed = Streamed::new(client, request, Some(silence), |mut raw, request| {
-        Box::pin(async move { raw.stream_request(request).await })
+        Box::pin(async move { raw.render_context(request).await })
     });
     Items::new(streamed.items().map_ok(|part| part.data))
 }

@@ -93,8 +93,8 @@ struct Inner {
 pub struct TaskQuery {
     /// Which; the default matches every task.
     pub filter: v1::TaskFilter,
-    /// `created_desc` (also if empty), `created_asc`, `updated_desc` or `updated_asc`.
-    pub order: String,
+    /// The order. Unspecified: newest first, by the time of creation.
+    pub order: v1::TaskOrder,
     /// Most tasks on a page, at most 1000; 0: 100.
     pub page_size: u32,
 }
@@ -203,7 +203,7 @@ impl Client {
     ) -> Result<v1::ListTasksResponse, Error> {
         let request = v1::ListTasksRequest {
             filter: Some(query.filter.clone()),
-            order: query.order.clone(),
+            order: query.order.into(),
             page_size: query.page_size,
             page_token: page_token.into(),
         };

@@ -17,8 +17,8 @@ use crate::{Error, Task};
 /// How a context is compressed. The default is what the task is configured to do.
 #[derive(Debug, Clone, Default)]
 pub struct Compress {
-    /// `summarize`, `compact`, `prune` or `window`. Empty: the task's own.
-    pub strategy: String,
+    /// How the context is made smaller. Unspecified: as the task is configured.
+    pub strategy: v1::CompressionStrategy,
     /// Tokens that the view is to have afterwards, at most.
     pub target_tokens: Option<u64>,
     /// What is to be otherwise than configured, this time.
@@ -50,17 +50,17 @@ impl<T: Into<String>> From<T> for Commit {
 
 impl Task {
     /// Compresses the context now, whatever its pressure; others may append and read meanwhile. A context of which
-    /// nothing can go is no error: `compressed` is false, and `reason` says why. The server goes on if the caller goes
+    /// nothing can go is no error: `compressed` is false, and `skip_reason` says why. The server goes on if the caller goes
     /// away.
     pub async fn compress(&self, how: Compress) -> Result<v1::CompressDone, Error> {
         self.compress_with(how, |_| ()).await
     }
 
-    /// The same, and calls `on_progress` with each step: `extracting`, `summarizing`, `publishing`.
+    /// The same, and calls `on_progress` with each step ([`v1::CompressStage`]).
     ///
     /// ```no_run
     /// # async fn example(task: contextstore_client::Task) -> Result<(), contextstore_client::Error> {
-    /// let done = task.compress_with(Default::default(), |progress| println!("{}", progress.stage)).await?;
+    /// let done = task.compress_with(Default::default(), |progress| println!("{:?}", progress.stage())).await?;
     /// println!("{} tokens went", done.tokens_removed);
     /// # Ok(())
     /// # }
@@ -74,7 +74,7 @@ impl Task {
         let Compress { strategy, target_tokens, overrides, prune, window } = how;
         let request = v1::CompressRequest {
             task_uuid: self.uuid().to_owned(),
-            strategy,
+            strategy: strategy.into(),
             overrides,
             prune,
             window,
@@ -119,7 +119,7 @@ impl Task {
         self.flush().await?;
         let request = v1::BeginCompactionRequest {
             task_uuid: self.uuid().to_owned(),
-            strategy: how.strategy,
+            strategy: how.strategy.into(),
             overrides: how.overrides,
             target_tokens: how.target_tokens,
             lease_generation: self.lease_generation(),

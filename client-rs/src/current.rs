@@ -39,7 +39,7 @@ impl Current {
         let request = v1::StreamCurrentRequest {
             task_uuid,
             offset: 0,
-            generation: 0,
+            generation: None,
             chunk_bytes: read.chunk_bytes,
             as_of_seq: read.as_of_seq,
         };
@@ -147,7 +147,7 @@ impl Reading {
         let left = usize::try_from(end - self.request.offset).unwrap_or(usize::MAX);
         part.data.truncate(left);
         self.request.offset += part.data.len() as u64;
-        self.request.generation = generation;
+        self.request.generation = Some(generation);
         Ok(part.data)
     }
 }

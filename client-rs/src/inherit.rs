@@ -19,6 +19,28 @@ pub struct Fork {
     pub request_id: Option<String>,
 }
 
+/// What a new task inherits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Inherit {
+    /// What the newest task that [`Client::previous_contexts`] finds has to pass on, if the configuration allows it.
+    #[default]
+    Auto,
+    /// Nothing.
+    Never,
+    /// What the task with this id, which has ended, has to pass on.
+    From(String),
+}
+
+impl From<Inherit> for v1::start_task_request::Inherit {
+    fn from(inherit: Inherit) -> Self {
+        match inherit {
+            Inherit::Auto => Self::InheritMode(v1::InheritMode::Auto.into()),
+            Inherit::Never => Self::InheritMode(v1::InheritMode::Never.into()),
+            Inherit::From(task_uuid) => Self::InheritFrom(task_uuid),
+        }
+    }
+}
+
 impl Client {
     /// Makes another task out of the first messages of one, whatever its status, and holds its lease. Each of the two
     /// stands alone.

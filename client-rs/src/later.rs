@@ -40,7 +40,7 @@ pub(crate) struct Pipe {
 #[derive(Default)]
 struct Progress {
     acknowledged: u64,
-    last: Option<v1::AppendMessagesResponse>,
+    last: Option<v1::AppendMessageResponse>,
     /// Whether a sender is at work. One ends with its runtime.
     sending: bool,
     failed: Option<Failed>,
@@ -196,7 +196,7 @@ impl Pipe {
     }
 
     /// Waits until everything that was handed over is on disk.
-    async fn flush(self: &Arc<Self>, client: &Client) -> Result<Option<v1::AppendMessagesResponse>, Error> {
+    async fn flush(self: &Arc<Self>, client: &Client) -> Result<Option<v1::AppendMessageResponse>, Error> {
         let taken = self.taken.load(Ordering::Acquire);
         let mut progress = self.progress.subscribe();
         loop {
@@ -306,7 +306,7 @@ impl Task {
 
     /// Waits until everything that [`Task::append_later`] took is on disk; answers the last of it, if there was anything
     /// since the last time. Every other call of the task does this first.
-    pub async fn flush(&self) -> Result<Option<v1::AppendMessagesResponse>, Error> {
+    pub async fn flush(&self) -> Result<Option<v1::AppendMessageResponse>, Error> {
         match self.later().pipe() {
             Some(pipe) => pipe.flush(self.client()).await,
             None => Ok(None),

@@ -17,7 +17,7 @@ use crate::stream::Items;
 use crate::{Error, NewMessage, Task};
 
 type Messages = BoxStream<'static, Result<NewMessage, Error>>;
-type Acknowledged = Result<(v1::AppendMessagesResponse, usize), Error>;
+type Acknowledged = Result<(v1::AppendMessageResponse, usize), Error>;
 
 impl Task {
     /// Appends messages without waiting for each: the answers come in the same order, each when its message is
@@ -41,7 +41,7 @@ impl Task {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn append_many<S>(&self, messages: S) -> Result<Items<v1::AppendMessagesResponse>, Error>
+    pub async fn append_many<S>(&self, messages: S) -> Result<Items<v1::AppendMessageResponse>, Error>
     where
         S: Stream<Item: Into<NewMessage>> + Send + 'static,
     {
@@ -66,7 +66,7 @@ impl Task {
     pub async fn try_append_many<S, M, E>(
         &self,
         messages: S,
-    ) -> Result<Items<v1::AppendMessagesResponse>, Error>
+    ) -> Result<Items<v1::AppendMessageResponse>, Error>
     where
         S: Stream<Item = Result<M, E>> + Send + 'static,
         M: Into<NewMessage>,
@@ -83,7 +83,7 @@ impl Task {
     async fn append_all(
         &self,
         messages: impl Stream<Item = Result<NewMessage, Error>> + Send + 'static,
-    ) -> Result<Items<v1::AppendMessagesResponse>, Error> {
+    ) -> Result<Items<v1::AppendMessageResponse>, Error> {
         self.flush().await?;
         let (answer_to, answers) = mpsc::unbounded_channel();
         let window = Arc::new(Window::new());

@@ -160,7 +160,7 @@ impl Queue {
 pub(crate) async fn send_all(
     client: Client,
     queue: Arc<Queue>,
-    mut acknowledged: impl FnMut(v1::AppendMessagesResponse, usize) + Send,
+    mut acknowledged: impl FnMut(v1::AppendMessageResponse, usize) + Send,
 ) -> Result<(), Error> {
     let retries = client.settings().retry.start();
     let mut sending = Sending { client, queue, retries };
@@ -182,7 +182,7 @@ impl Sending {
     /// Sends all that is not acknowledged and then what comes, on one stream, until nothing comes any more, or for a while.
     async fn stretch(
         &mut self,
-        acknowledged: &mut (impl FnMut(v1::AppendMessagesResponse, usize) + Send),
+        acknowledged: &mut (impl FnMut(v1::AppendMessageResponse, usize) + Send),
     ) -> Result<(), Error> {
         let (feed, requests) = mpsc::unbounded_channel();
         let mut feed = Some(feed);
@@ -203,6 +203,7 @@ impl Sending {
                         Ok(answer) => answer.ok_or_else(short)?,
                         Err(status) => return Err(self.client.failed(status).await),
                     };
+                    let [answer] = <[_; 1]>::try_from(answer.responses).map_err(|_| short())?;
                     let item = self.queue.acknowledge().ok_or_else(short)?;
                     sent -= 1;
                     self.retries.reset();
@@ -284,7 +285,7 @@ mod tests {
         let client = Client::builder().address("unix:/gone/s").connect_lazy().unwrap();
         let queue = Arc::new(Queue::default());
         for id in ["a", "b"] {
-            queue.push(v1::AppendMessagesRequest { request_id: id.to_owned(), ..Default::default() }.into());
+            queue.push(NewMessage::user(id).one_of_many(String::new(), 0, || id.to_owned()).into());
         }
         queue.end();
         let failed = send_all(client.clone(), Arc::clone(&queue), |_, _| panic!("nobody is there")).await;

@@ -26,8 +26,8 @@ pub struct ReadMessages {
     pub limit: u64,
     /// Whether to go on with what is appended later. Cannot stand beside `to_seq`.
     pub follow: bool,
-    /// Which records: `message`, or the name of an event. Empty: all.
-    pub kinds: Vec<String>,
+    /// The kinds of records. Empty: all kinds.
+    pub kinds: Vec<v1::RecordKind>,
 }
 
 /// Which tool calls or plans to read. The default is all of them.

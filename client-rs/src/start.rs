@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::client::{call, named, new_id};
 use crate::lease::{Lease, ttl_of};
 use crate::task::Origin;
-use crate::{Client, Error, Task, TaskQuery};
+use crate::{Client, Error, Inherit, Task, TaskQuery};
 
 /// A task to start. A [`v1::TaskKey`] is one, and so is a text, which is its `task_id`.
 ///
@@ -28,9 +28,8 @@ pub struct StartTask {
     pub config: v1::TaskConfig,
     /// Names the call. `None`: a new name.
     pub request_id: Option<String>,
-    /// What a new task takes over: `AUTO` (also if empty: from the newest task that [`Client::previous_contexts`] finds, if
-    /// the configuration wants that), `NEVER`, or the id of a task that ended. [`Task::inherited_from`] tells.
-    pub inherit: String,
+    /// What a new task inherits; [`Task::inherited_from`] names the task.
+    pub inherit: Inherit,
     /// The system prompt: appended as the first message of a new task. Empty: none.
     pub system_message: String,
 }
@@ -60,7 +59,7 @@ impl Client {
             holder: Some(self.holder()),
             request_id: named(start.request_id).unwrap_or_else(new_id),
             lease_generation: 0,
-            inherit: start.inherit,
+            inherit: Some(start.inherit.into()),
             system_message: start.system_message,
         };
         let started = call!(self, start_task, request)?;
@@ -108,7 +107,7 @@ impl Client {
             if task.key.as_ref() != Some(&start.key) || task.user != start.user {
                 continue;
             }
-            if task.status == "paused" {
+            if task.status() == v1::TaskStatus::Paused {
                 return self.resume_task(task.uuid).await;
             }
             return self.start_task(StartTask { task_uuid: Some(task.uuid), ..StartTask::default() }).await;
@@ -121,7 +120,7 @@ impl Client {
 fn open_ones(start: &StartTask) -> v1::TaskFilter {
     let v1::TaskKey { task_source, owner, repo, task_type, task_id, .. } = start.key.clone();
     v1::TaskFilter {
-        statuses: vec!["running".to_owned(), "paused".to_owned()],
+        statuses: vec![v1::TaskStatus::Running.into(), v1::TaskStatus::Paused.into()],
         task_source,
         owner,
         repo,

@@ -186,7 +186,7 @@ impl Task {
     /// The history: lines of the log, messages and events.
     pub fn messages(&self, read: ReadMessages) -> Items<Bytes> {
         let ReadMessages { from_seq, to_seq, limit, follow, kinds } = read;
-        let task_uuid = self.uuid.clone();
+        let (task_uuid, kinds) = (self.uuid.clone(), kinds.into_iter().map(i32::from).collect());
         let request = v1::StreamMessagesRequest { task_uuid, from_seq, to_seq, limit, follow, kinds };
         self.behind(records::read(self.client.clone(), request))
     }
@@ -234,16 +234,15 @@ impl Task {
 
     /// Records the execution of a tool.
     pub async fn record_tool_call(&self, tool_call: ToolCall) -> Result<v1::RecordToolCallResponse, Error> {
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let request = v1::RecordToolCallRequest {
             task_uuid: self.uuid.clone(),
             tool_name: tool_call.tool_name,
             arguments_json: tool_call.arguments_json,
             result_json: tool_call.result_json,
             output_ref: tool_call.output_ref,
-            status: if tool_call.error.is_some() { "error" } else { "success" }.to_owned(),
+            status: status_of(tool_call.error.as_deref()),
             error: tool_call.error.unwrap_or_default(),
-            duration_ms: tool_call.duration.map(millis),
+            duration: tool_call.duration.and_then(|duration| duration.try_into().ok()),
             message_seq: tool_call.message_seq,
             request_id: self.request_id(),
             lease_generation: self.lease_generation(),
@@ -337,6 +336,11 @@ impl Task {
         };
         there("statistics", call!(self.settled().await?, update_statistics, request)?.statistics)
     }
+}
+
+/// How a tool call ended, by its error.
+pub(crate) fn status_of(error: Option<&str>) -> i32 {
+    if error.is_some() { v1::ToolCallStatus::Error } else { v1::ToolCallStatus::Success }.into()
 }
 
 /// A part of an answer that must not be missing.

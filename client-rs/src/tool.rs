@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use contextstore_proto::v1;
 
+use crate::task::status_of;
 use crate::{Error, NewMessage, PutOutput, Task, ToolCall};
 
 /// What came of a tool.
@@ -192,9 +193,9 @@ impl ToolRun {
     async fn put(self, output: Bytes, duration: Duration, error: Option<String>) -> Result<Recorded, Error> {
         let record = v1::OutputRecord {
             arguments_json: self.arguments_json,
-            status: if error.is_some() { "error" } else { "success" }.to_owned(),
+            status: status_of(error.as_deref()),
             error: error.clone().unwrap_or_default(),
-            duration_ms: Some(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
+            duration: duration.try_into().ok(),
         };
         let put = PutOutput {
             append: !self.call_id.is_empty(),

@@ -38,13 +38,15 @@ async fn fill(raw: &mut RawClient, lease: u64, bytes: u64) {
     let text = Arc::new("All work and no play makes Jack a dull boy.\n".repeat(MIB as usize / 44));
     let requests = (0..bytes / MIB).map(move |number| {
         let content = format!("{number} {text}");
-        let role = if number % 2 == 0 { "user" } else { "assistant" }.to_owned();
+        let role = if number % 2 == 0 { v1::Role::User } else { v1::Role::Assistant }.into();
         let message = v1::Message { role, content, ..Default::default() };
         v1::AppendMessagesRequest {
             task_uuid: LARGE.to_owned(),
-            body: Some(v1::append_messages_request::Body::Message(message)),
+            messages: vec![v1::NewMessage {
+                body: Some(v1::new_message::Body::Fields(message)),
+                ..Default::default()
+            }],
             lease_generation: lease,
-            ..Default::default()
         }
     });
     let mut acks = raw.append_messages(stream::iter(requests)).await.unwrap().into_inner();
@@ -53,12 +55,12 @@ async fn fill(raw: &mut RawClient, lease: u64, bytes: u64) {
 
 /// Asks a provider; answers what it said.
 async fn chat(raw: &mut RawClient, provider: &str, task: &str, lease: u64) -> String {
-    let user = v1::Message { role: "user".to_owned(), content: "Go on".to_owned(), ..Default::default() };
-    let new = v1::NewMessage { body: Some(v1::new_message::Body::Message(user)), ..Default::default() };
+    let user = v1::Message { role: v1::Role::User.into(), content: "Go on".to_owned(), ..Default::default() };
+    let new = v1::NewMessage { body: Some(v1::new_message::Body::Fields(user)), ..Default::default() };
     let request = v1::ChatRequest {
         task_uuid: task.to_owned(),
         messages: vec![new],
-        provider: provider.to_owned(),
+        provider: v1::Provider::from_name(provider).unwrap().into(),
         model: "fake".to_owned(),
         lease_generation: lease,
         ..Default::default()

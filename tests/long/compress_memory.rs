@@ -48,9 +48,11 @@ async fn fill(scene: &Scene, bytes: u64) {
         let work = work.clone();
         messages.into_iter().map(move |message| pb::AppendMessagesRequest {
             task_uuid: work.uuid.clone(),
+            messages: vec![pb::NewMessage {
+                body: Some(pb::new_message::Body::Json(message.to_string())),
+                ..Default::default()
+            }],
             lease_generation: work.lease,
-            body: Some(pb::append_messages_request::Body::MessageJson(message.to_string())),
-            ..Default::default()
         })
     });
     let mut acks = api.append_messages(tokio_stream::iter(requests)).await.unwrap().into_inner();
@@ -77,7 +79,7 @@ fn median(mut took: Vec<Duration>) -> Duration {
 async fn a_large_view_is_compressed_from_disk_while_appends_go_on() {
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let server = TestServer::start_in(root, &[]).await;
-    let config = pb::TaskConfig { durability: "process".to_owned(), ..by_hand(200_000) };
+    let config = pb::TaskConfig { durability: pb::Durability::Process.into(), ..by_hand(200_000) };
     let mut scene = Scene::with(server, config).await;
     let bytes = view_bytes();
     fill(&scene, bytes).await;

@@ -128,7 +128,7 @@ fn mark_of(message: &Value) -> String {
 /// was compressed.
 async fn check(api: &mut wire::Api, notes: &Notes, kills: u64) -> u64 {
     let request = pb::StreamMessagesRequest {
-        kinds: vec!["message".to_owned(), "rewrite".to_owned()],
+        kinds: vec![pb::RecordKind::Message.into(), pb::RecordKind::Rewrite.into()],
         ..notes.work.messages()
     };
     let batches = all(api.stream_messages(request).await).await.unwrap();
@@ -182,8 +182,10 @@ async fn a_slow_summary_is_published_in_the_end() {
     fake.wait("a question", |requests| !requests.is_empty());
     let mut appended = 0;
     let trimmed = async |scene: &mut Scene| {
-        let request =
-            pb::StreamMessagesRequest { kinds: vec!["rewrite".to_owned()], ..scene.work.messages() };
+        let request = pb::StreamMessagesRequest {
+            kinds: vec![pb::RecordKind::Rewrite.into()],
+            ..scene.work.messages()
+        };
         let batches = all(scene.api.stream_messages(request).await).await.unwrap();
         let lines = batches.into_iter().flat_map(|batch| batch.records);
         lines

@@ -173,7 +173,8 @@ fn message(rng: &mut Rng, descriptor: &MessageDescriptor, level: usize) -> Dynam
 }
 
 fn is_id(field: &FieldDescriptor) -> bool {
-    ["task_uuid", "uuid", "message_json", "append", "header", "holder", "instance_id"].contains(&field.name())
+    ["task_uuid", "uuid", "message", "messages", "json", "append", "header", "holder", "instance_id"]
+        .contains(&field.name())
 }
 
 fn single(rng: &mut Rng, field: &FieldDescriptor, level: usize) -> Value {
@@ -201,17 +202,12 @@ fn text(rng: &mut Rng, name: &str) -> String {
         "task_uuid" | "uuid" | "new_task_uuid" if rng.u32(..20) > 0 => {
             format!("0198c0de-0000-7000-8000-00000000000{}", rng.usize(..TASKS))
         }
-        "message_json" if rng.u32(..8) > 0 => {
+        "json" if rng.u32(..8) > 0 => {
             let role = ["user", "assistant", "tool", "system"][rng.usize(..4)];
             format!(r#"{{"role":"{role}","content":{}}}"#, json(rng))
         }
         _ if name.ends_with("json") && rng.u32(..8) > 0 => json(rng),
-        "role" => ["user", "assistant", "tool", "nobody"][rng.usize(..4)].to_owned(),
         "pattern" => ["a", "(a|b)*c", "1[01]{300}[2-9]", "(", "\\p{L}+x", ""][rng.usize(..6)].to_owned(),
-        "strategy" => ["summarize", "prune", "window", "compact", "none"][rng.usize(..5)].to_owned(),
-        "provider" => {
-            ["openai", "anthropic", "ollama", "gemini", "openai_responses"][rng.usize(..5)].to_owned()
-        }
         "request_id" | "instance_id" => format!("r-{}", rng.u32(..40)),
         "page_token" | "resume_token" | "token" => ["", "v1.0.0.0", "made up"][rng.usize(..3)].to_owned(),
         _ => match rng.u32(..12) {

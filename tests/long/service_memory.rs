@@ -40,12 +40,14 @@ async fn server_with_view(bytes: u64) -> (TestServer, u32) {
     let begun = Instant::now();
     let requests = (0..bytes / MESSAGE_BYTES).map(move |number| {
         let content = format!("{number} {text}");
-        let message = v1::Message { role: "user".to_owned(), content, ..Default::default() };
+        let message = v1::Message { role: v1::Role::User.into(), content, ..Default::default() };
         v1::AppendMessagesRequest {
             task_uuid: TASK.to_owned(),
-            body: Some(v1::append_messages_request::Body::Message(message)),
+            messages: vec![v1::NewMessage {
+                body: Some(v1::new_message::Body::Fields(message)),
+                ..Default::default()
+            }],
             lease_generation: lease,
-            ..Default::default()
         }
     });
     let mut answers = raw.append_messages(stream::iter(requests)).await.unwrap().into_inner();
@@ -153,14 +155,14 @@ async fn memory_does_not_grow_with_the_view() {
 
 /// Renders the view for a provider; answers the bytes of the body.
 async fn render(raw: &mut RawClient, provider: &str, max_bytes: u64) -> u64 {
-    let asked = v1::StreamRequestRequest {
+    let asked = v1::RenderContextRequest {
         task_uuid: TASK.to_owned(),
-        provider: provider.to_owned(),
+        provider: v1::Provider::from_name(provider).unwrap().into(),
         model: "m".to_owned(),
         max_bytes,
         ..Default::default()
     };
-    let mut pieces = raw.stream_request(asked).await.unwrap().into_inner();
+    let mut pieces = raw.render_context(asked).await.unwrap().into_inner();
     let mut bytes = 0;
     while let Some(piece) = pieces.message().await.unwrap() {
         bytes += piece.data.len() as u64;

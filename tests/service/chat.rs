@@ -78,13 +78,13 @@ impl Scene {
 
     pub(crate) fn ask_with(&self, provider: &str, messages: &[Value]) -> pb::ChatRequest {
         let new = |message: &Value| pb::NewMessage {
-            body: Some(pb::new_message::Body::MessageJson(message.to_string())),
+            body: Some(pb::new_message::Body::Json(message.to_string())),
             ..Default::default()
         };
         pb::ChatRequest {
             task_uuid: self.work.uuid.clone(),
             messages: messages.iter().map(new).collect(),
-            provider: provider.to_owned(),
+            provider: pb::Provider::from_name(provider).unwrap_or_default().into(),
             lease_generation: self.work.lease,
             ..Default::default()
         }
@@ -99,7 +99,8 @@ impl Scene {
 
     /// The messages in the log.
     pub(crate) async fn log(&mut self) -> Vec<Value> {
-        let request = pb::StreamMessagesRequest { kinds: vec!["message".to_owned()], ..self.work.messages() };
+        let request =
+            pb::StreamMessagesRequest { kinds: vec![pb::RecordKind::Message.into()], ..self.work.messages() };
         let batches = all(self.api.stream_messages(request).await).await.unwrap();
         let lines = batches.into_iter().flat_map(|batch| batch.records);
         lines.map(|line| serde_json::from_slice(&line).unwrap()).collect()

@@ -1,6 +1,6 @@
 //! The commands that change a task from outside: compress, undo, fork; and what `show` tells of that.
 
-use contextstore_client::{Client, Compress, NewMessage, StartTask, Task, v1};
+use contextstore_client::{Client, Compress, Inherit, NewMessage, StartTask, Task, v1};
 use futures_util::{TryStreamExt, stream};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ async fn a_person_compresses_and_takes_it_back_while_an_agent_works() {
     let shown: Value =
         serde_json::from_str(&said(&server, &["show", task.uuid(), "--output", "json"])).unwrap();
     assert_eq!(shown["task"]["latest_summary"]["end_seq"], 35);
-    assert_eq!(shown["task"]["pressure"]["over"], false);
+    assert_eq!(shown["task"]["pressure"]["incompressible"], false);
 
     assert_eq!(
         said(&server, &["compress", task.uuid()]),
@@ -119,7 +119,7 @@ async fn what_was_taken_over_is_shown_by_a_server_and_from_a_directory() {
     let client = server.client().await;
     let first = started(&client).await;
     first.complete("The roof was mended.").await.unwrap();
-    let inherit = first.uuid().to_owned();
+    let inherit = Inherit::From(first.uuid().to_owned());
     let second = client.start_task(StartTask { inherit, ..Default::default() }).await.unwrap();
     let expected = format!("\ninherited from {}\n", first.uuid());
     let online = said(&server, &["show", second.uuid()]);

@@ -118,7 +118,8 @@ async fn a_task_from_start_to_end() {
         arguments: "{}".to_owned(),
         ..Default::default()
     };
-    let calls = v1::Message { role: "assistant".to_owned(), tool_calls: vec![call], ..Default::default() };
+    let calls =
+        v1::Message { role: v1::Role::Assistant.into(), tool_calls: vec![call], ..Default::default() };
     task.append(calls).await.unwrap();
     task.append(NewMessage::tool("c1", "a b c")).await.unwrap();
     task.append(NewMessage::assistant("Because.")).await.unwrap();
@@ -141,7 +142,7 @@ async fn a_task_from_start_to_end() {
     assert_eq!(early.concat().iter().filter(|byte| **byte == b'\n').count(), 2);
 
     let only =
-        ReadMessages { from_seq: 2, to_seq: 4, kinds: vec!["message".to_owned()], ..Default::default() };
+        ReadMessages { from_seq: 2, to_seq: 4, kinds: vec![v1::RecordKind::Message], ..Default::default() };
     let seqs: Vec<_> = records(task.messages(only)).await.iter().map(|line| line["seq"].clone()).collect();
     assert_eq!(seqs, [2, 3, 4]);
 
@@ -190,22 +191,22 @@ async fn a_task_from_start_to_end() {
     let config = v1::TaskConfig { model: "m".to_owned(), ..Default::default() };
     assert_eq!(task.update(config).await.unwrap().config.unwrap().model, "m");
 
-    assert_eq!(task.pause().await.unwrap().status, "paused");
+    assert_eq!(task.pause().await.unwrap().status().name(), "paused");
     assert_eq!(task.lease_generation(), 0);
     let refused = task.append(NewMessage::user("still there?")).await.unwrap_err();
     assert_eq!(refused.reason(), Some(ErrorReason::WrongStatus));
-    assert_eq!(task.resume().await.unwrap().status, "running");
+    assert_eq!(task.resume().await.unwrap().status().name(), "running");
     assert_eq!(task.lease_generation(), 2);
     assert!(task.renew_lease().await.unwrap() > Duration::ZERO);
     task.append(NewMessage::user("Go on.")).await.unwrap();
-    assert_eq!(task.complete("It was asked why.").await.unwrap().status, "completed");
+    assert_eq!(task.complete("It was asked why.").await.unwrap().status().name(), "completed");
     let ended = task.get().await.unwrap().task.unwrap();
     assert_eq!((ended.key, ended.user.as_str()), (Some(key), "ann"));
     assert_eq!(ended.final_summary, "It was asked why.");
 
     let paused = start(&client).await;
     paused.pause().await.unwrap();
-    assert_eq!(paused.complete("").await.unwrap().status, "completed");
+    assert_eq!(paused.complete("").await.unwrap().status().name(), "completed");
     let other = start(&client).await;
     assert_eq!(other.fail("It broke.", "").await.unwrap().error_message, "It broke.");
     other.delete().await.unwrap();
@@ -262,7 +263,7 @@ async fn tasks_come_page_by_page() {
     }
     let query = |user: &str| TaskQuery {
         filter: v1::TaskFilter { user: user.to_owned(), ..Default::default() },
-        order: "created_asc".to_owned(),
+        order: v1::TaskOrder::CreatedAsc,
         page_size: 2,
     };
     let listed = |user| client.tasks(query(user)).map_ok(|task| task.uuid).try_collect::<Vec<_>>();
@@ -440,7 +441,7 @@ async fn histories_are_read_whole_though_the_connection_breaks() {
         ReadMessages::default(),
         ReadMessages { from_seq: 7, to_seq: 93, ..Default::default() },
         ReadMessages { from_seq: 1, limit: 77, ..Default::default() },
-        ReadMessages { kinds: vec!["statistics".to_owned()], ..Default::default() },
+        ReadMessages { kinds: vec![v1::RecordKind::Statistics], ..Default::default() },
     ];
     for read in reads {
         proxy.break_after(u64::MAX);
@@ -471,7 +472,7 @@ async fn followers_and_watchers_go_on_behind_a_restart() {
     let retry = RetryPolicy { attempts: 50, ..Default::default() };
     let client = server.builder().retry(retry).timeout(DEADLINE).connect().await.unwrap();
     let task = start(&client).await;
-    let follow = ReadMessages { follow: true, kinds: vec!["message".to_owned()], ..Default::default() };
+    let follow = ReadMessages { follow: true, kinds: vec![v1::RecordKind::Message], ..Default::default() };
     let mut follower = task.messages(follow);
     // A watcher without a token sees what comes after the server has taken it up.
     let mut watcher = task.watch("");
@@ -501,7 +502,7 @@ async fn followers_and_watchers_go_on_behind_a_restart() {
         }
         loop {
             let event = watcher.try_next().await.unwrap().unwrap();
-            if let Some(v1::watch_task_response::Event::Appended(appended)) = event.event
+            if let Some(v1::watch_task_response::Event::MessageAppended(appended)) = event.event
                 && appended.seq == added.seq
             {
                 break;
@@ -528,7 +529,9 @@ async fn a_watcher_that_has_seen_nothing_yet_misses_nothing() {
         proxy.cut();
         task.append(NewMessage::user("between two connections")).await.unwrap();
         let event = tokio::time::timeout(DEADLINE, first).await.unwrap().unwrap().unwrap().unwrap().event;
-        let Some(v1::watch_task_response::Event::Appended(appended)) = event else { panic!("{event:?}") };
+        let Some(v1::watch_task_response::Event::MessageAppended(appended)) = event else {
+            panic!("{event:?}")
+        };
         assert_eq!(appended.seq, round);
     }
 }

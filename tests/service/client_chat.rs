@@ -45,7 +45,7 @@ async fn scene() -> (FakeLlm, TestServer, Task, TempDir) {
 fn ask(provider: &str, messages: impl IntoIterator<Item = NewMessage>) -> Chat {
     Chat {
         messages: messages.into_iter().collect(),
-        provider: provider.to_owned(),
+        provider: v1::Provider::from_name(provider).unwrap_or_default(),
         tools_json: json!([{"type": "function", "function": {
             "name": "read", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
         }}])
@@ -91,7 +91,7 @@ async fn turns_of_every_provider_with_tools() {
         fake.script(&json!({"tool_calls": [{"name": "read", "arguments": "{\"path\":\"a\"}"}]}));
         let heard = listen(task.chat(ask(provider, [NewMessage::user("Read a").pinned()]))).await;
         let started = heard.started.unwrap();
-        assert_eq!((started.provider.as_str(), started.model.as_str()), (provider, "fake"));
+        assert_eq!((started.provider().name(), started.model.as_str()), (provider, "fake"));
         assert!(task.message(started.seqs[0]).await.unwrap().pinned);
         assert!(heard.usage.unwrap().input_tokens > 0);
         let done = heard.done.unwrap();
@@ -137,8 +137,8 @@ async fn what_is_dropped_is_cancelled_and_what_breaks_is_told_once() {
     assert_eq!(heard.error.unwrap().reason(), Some(ErrorReason::ProviderFailed));
     assert!(!heard.text.is_empty() && LONG.starts_with(&heard.text));
     assert_eq!(fake.requests().len(), 1);
-    let heard = listen(task.chat(Chat { provider: "nobody".to_owned(), ..Chat::default() })).await;
-    assert_eq!(heard.error.unwrap().fields()[0].field, "provider");
+    let heard = listen(task.chat(Chat { params_json: "[]".to_owned(), ..Chat::default() })).await;
+    assert_eq!(heard.error.unwrap().fields()[0].field, "params_json");
 }
 
 // feature: request-body
@@ -148,7 +148,7 @@ async fn the_body_of_a_request() {
     task.append(NewMessage::system("Be brief.")).await.unwrap();
     task.append(NewMessage::user("x".repeat(300_000))).await.unwrap();
     let render = RenderRequest {
-        provider: "anthropic".to_owned(),
+        provider: v1::Provider::Anthropic,
         model: "m".to_owned(),
         params_json: r#"{"max_tokens":10}"#.to_owned(),
         ..RenderRequest::default()

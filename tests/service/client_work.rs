@@ -25,7 +25,7 @@ async fn start(client: &Client) -> Task {
 
 /// The contents of all messages, as the log has them.
 async fn said(task: &Task) -> Vec<String> {
-    let messages = ReadMessages { kinds: vec!["message".to_owned()], ..Default::default() };
+    let messages = ReadMessages { kinds: vec![v1::RecordKind::Message], ..Default::default() };
     let lines: Vec<Bytes> = task.messages(messages).try_collect().await.unwrap();
     let content = |line: &Bytes| -> String {
         let line: serde_json::Value = serde_json::from_slice(line).unwrap();
@@ -45,7 +45,7 @@ fn take_up(uuid: &str) -> StartTask {
 /// When the lease of a task was last renewed, by the server's clock. To look renews nothing.
 async fn renewed(client: &Client, uuid: &str) -> Duration {
     let lease = client.task(uuid).get().await.unwrap().task.unwrap().lease.unwrap();
-    let time = lease.renewed_time.unwrap();
+    let time = lease.renew_time.unwrap();
     Duration::new(time.seconds.try_into().unwrap(), time.nanos.try_into().unwrap())
 }
 
@@ -138,9 +138,9 @@ async fn a_task_is_found_by_its_key() {
 
     // One that was put aside is gone on with.
     again.pause().await.unwrap();
-    let status = |task: Task| async move { task.get().await.unwrap().task.unwrap().status };
+    let status = |task: Task| async move { task.get().await.unwrap().task.unwrap().status().name() };
     let resumed = eventually(DEADLINE, || async { client.task_of(of_ann()).await.ok() }).await;
-    assert_eq!((resumed.uuid(), status(resumed.clone()).await.as_str()), (made.as_str(), "running"));
+    assert_eq!((resumed.uuid(), status(resumed.clone()).await), (made.as_str(), "running"));
     assert!(!resumed.is_new());
     resumed.append(NewMessage::user("go on")).await.unwrap();
 }
@@ -246,7 +246,7 @@ async fn tools_are_timed_and_recorded() {
         ..Default::default()
     };
     let tool_calls = ["c1", "c2", "c3", "c4"].map(call).to_vec();
-    task.append(v1::Message { role: "assistant".to_owned(), tool_calls, ..Default::default() })
+    task.append(v1::Message { role: v1::Role::Assistant.into(), tool_calls, ..Default::default() })
         .await
         .unwrap();
 

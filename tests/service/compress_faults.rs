@@ -12,7 +12,7 @@ use pb::ErrorReason;
 use serde_json::json;
 
 use test_support::fake_llm::FakeLlm;
-use test_support::scene::{Scene, by_hand, compress, content, user, words};
+use test_support::scene::{Scene, by_hand, compress, content, summarizer, user, words};
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::metric;
 use test_support::wire::{api, files, reason, task};
@@ -55,7 +55,7 @@ async fn a_model_that_is_down_is_left_alone_and_agents_work_on() {
     fake.script(&json!({"status": 503, "times": 1_000_000}));
     let server = serve(&fake, "  breaker:\n    failures: 3\n    pause: 1h\n    longest: 2h\n").await;
     let mut scene = Scene::with(server, by_itself()).await;
-    assert_eq!(scene.pressure().await.breaker, "closed");
+    assert_eq!(scene.pressure().await.breaker().name(), "closed");
     let (mut generation, mut number) = (0, 0);
     while generation < 20 {
         number += 1;
@@ -75,11 +75,11 @@ async fn a_model_that_is_down_is_left_alone_and_agents_work_on() {
     assert_eq!(fake.requests().len(), 3);
     assert_eq!(scene.log().await.len() as u64, number);
     let pressure = scene.pressure().await;
-    assert_eq!(pressure.breaker, "open");
+    assert_eq!(pressure.breaker().name(), "open");
     let (done, steps) = scene.compress(scene.ask_keeping("summarize", 1)).await.unwrap();
-    assert!(done.compressed && done.summarizer == "extractive", "{done:?}");
+    assert!(done.compressed && summarizer(&done) == "extractive", "{done:?}");
     assert!(done.fallback_reason.contains("not asked for a while"), "{done:?}");
-    assert_eq!(done.pressure.unwrap().breaker, "open");
+    assert_eq!(done.pressure.unwrap().breaker().name(), "open");
     assert!(steps.iter().any(|step| step.attempt == 3), "{steps:?}");
     eventually(DEADLINE, async || {
         (metric(&scene.server, "contextstore_breaker_open{provider=\"openai\"}") > 0.5).then_some(())
@@ -90,7 +90,8 @@ async fn a_model_that_is_down_is_left_alone_and_agents_work_on() {
     let shown = show(&scene.server, &scene.work.uuid);
     assert!(shown.lines().any(|line| line.contains("breaker") && line.contains("open")), "{shown}");
     // Who summarises without a model is not told of one.
-    let overrides = pb::CompressionConfig { summarizer: "extractive".to_owned(), ..Default::default() };
+    let overrides =
+        pb::CompressionConfig { summarizer: pb::Summarizer::Extractive.into(), ..Default::default() };
     let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
     let (done, _) = scene.compress(request).await.unwrap();
     assert_eq!(done.fallback_reason, "");
@@ -111,12 +112,12 @@ async fn a_model_that_is_back_is_asked_again() {
     eventually(DEADLINE, async || {
         let request = pb::GetContextUsageRequest { task_uuid: scene.work.uuid.clone(), ..Default::default() };
         let usage = scene.api.clone().get_context_usage(request).await.unwrap().into_inner();
-        (usage.pressure.unwrap().breaker == "closed").then_some(())
+        (usage.pressure.unwrap().breaker().name() == "closed").then_some(())
     })
     .await;
     fake.script(&json!({"text": "<summary>All is well again.</summary>"}));
     let done = scene.compressed(scene.ask_keeping("summarize", 5)).await;
-    assert_eq!((done.summarizer.as_str(), done.fallback_reason.as_str()), ("openai", ""));
+    assert_eq!((summarizer(&done), done.fallback_reason.as_str()), ("openai", ""));
     eventually(DEADLINE, async || {
         (metric(&scene.server, "contextstore_breaker_open{provider=\"openai\"}") < 0.5).then_some(())
     })
@@ -140,11 +141,11 @@ async fn in_an_emergency_no_model_is_asked() {
     let mut scene = Scene::with(server, by_hand(500)).await;
     scene.talk(30).await;
     let done = scene.compressed(scene.ask("")).await;
-    assert!(done.emergency && done.summarizer == "extractive", "{done:?}");
+    assert!(done.emergency && summarizer(&done) == "extractive", "{done:?}");
     assert!(done.fallback_reason.contains("over its limit"), "{done:?}");
     assert!(fake.requests().is_empty());
     // That is no failure of the model.
-    assert_eq!(scene.pressure().await.breaker, "closed");
+    assert_eq!(scene.pressure().await.breaker().name(), "closed");
 }
 
 /// While a model takes its time: no second compression, appends go on and are kept, and an undo makes the summary worthless.
@@ -178,7 +179,7 @@ async fn what_may_come_while_a_model_takes_its_time() {
             scene.pin(9).await;
             fake.go_on();
             let (done, steps) = compressing.await.unwrap().unwrap();
-            assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("openai", "fake"));
+            assert_eq!((summarizer(&done), done.model.as_str()), ("openai", "fake"));
             // How much of the summary is there is told while it comes.
             assert!(steps.iter().filter(|step| step.summary_tokens > 0).count() > 2, "{steps:?}");
             let after = scene.lines().await;
@@ -260,7 +261,7 @@ async fn short_gaps_are_not_asked_for() {
     }
     fake.script(&json!({"text": r#"{"gaps":[{"gap":1,"summary":"All parts were looked at."}]}"#}));
     let done = scene.compressed(scene.ask("prune")).await;
-    assert_eq!(done.summarizer, "openai", "{done:?}");
+    assert_eq!(summarizer(&done), "openai", "{done:?}");
     let lines = scene.lines().await;
     let gaps: Vec<String> =
         lines.iter().map(|line| content(line)).filter(|text| text.contains("omitted")).collect();

@@ -10,6 +10,7 @@ use pb::compress_response::Event;
 use serde_json::{Value, json};
 
 use test_support::fake_llm::FakeLlm;
+use test_support::scene::summarizer;
 use test_support::server::TestServer;
 use test_support::wire::{Api, Work, all, api, holder, start_as, task, view};
 
@@ -75,8 +76,8 @@ impl Scene {
         change: impl FnOnce(&mut pb::CompressRequest),
     ) -> (pb::CompressDone, pb::compress_response::Progress) {
         let overrides = pb::CompressionConfig {
-            summarizer: "llm".to_owned(),
-            provider: provider.to_owned(),
+            summarizer: pb::Summarizer::Llm.into(),
+            provider: pb::Provider::from_name(provider).unwrap_or_default().into(),
             ..Default::default()
         };
         let mut request = pb::CompressRequest {
@@ -117,8 +118,8 @@ impl Scene {
 
     /// What the model would be sent now is what its provider takes, and nothing is left of the work.
     async fn is_sound(&mut self, work: &Work) {
-        let request = pb::StreamRequestRequest { model: "fake".to_owned(), ..work.request("openai") };
-        let chunks = all(self.api.stream_request(request).await).await.unwrap();
+        let request = pb::RenderContextRequest { model: "fake".to_owned(), ..work.request("openai") };
+        let chunks = all(self.api.render_context(request).await).await.unwrap();
         let body: Vec<u8> = chunks.into_iter().flat_map(|chunk| chunk.data).collect();
         check_bytes(Provider::OpenAi, &body, &Rules::openai()).unwrap();
         let names = fs::read_dir(self.server.running(&work.uuid)).unwrap();
@@ -154,7 +155,7 @@ async fn every_provider_can_summarise() {
         scene.fake.script(&json!({ "text": SAID }));
         let (done, most) = scene.compress(&work, provider, |_| {}).await;
         assert!(done.compressed && done.tokens_after < done.tokens_before, "{provider}: {done:?}");
-        assert_eq!((done.summarizer.as_str(), done.model.as_str()), (provider, "fake"), "{done:?}");
+        assert_eq!((summarizer(&done), done.model.as_str()), (provider, "fake"), "{done:?}");
         assert_eq!(done.fallback_reason, "");
         assert!(most.summary_tokens > 5 && most.attempt == 1, "{most:?}");
         let body = scene.asked();
@@ -180,7 +181,7 @@ async fn a_models_summary_is_not_accepted_whatever_it_says() {
         scene.fake.reset();
         scene.fake.script(&json!({ "text": answer, "times": 2 }));
         let (done, _) = scene.compress(&work, "openai", |_| {}).await;
-        assert_eq!(done.summarizer, "extractive", "{done:?}");
+        assert_eq!(summarizer(&done), "extractive", "{done:?}");
         assert!(done.fallback_reason.contains(says), "{done:?}");
     }
     let work = scene.task().await;
@@ -189,7 +190,7 @@ async fn a_models_summary_is_not_accepted_whatever_it_says() {
         "<summary>The agent read src/main.rs ten times, and met mismatched types each time. out-1</summary>";
     scene.fake.script(&json!({ "text": text }));
     let (done, _) = scene.compress(&work, "openai", |_| {}).await;
-    assert_eq!(done.summarizer, "openai", "{done:?}");
+    assert_eq!(summarizer(&done), "openai", "{done:?}");
     let current = view(&mut scene.api, work.current()).await;
     let (rule, said) =
         (current.find("Never touch config/prod.yaml."), current.find("The agent read src/main.rs"));
@@ -211,7 +212,7 @@ async fn a_bad_answer_is_asked_for_once_more() {
         scene.fake.script(&bad);
         scene.fake.script(&json!({ "text": SAID }));
         let (done, _) = scene.compress(&work, provider, |_| {}).await;
-        assert_eq!((done.summarizer.as_str(), scene.fake.requests().len()), (provider, 2), "{done:?}");
+        assert_eq!((summarizer(&done), scene.fake.requests().len()), (provider, 2), "{done:?}");
         assert!(scene.asked().to_string().contains("An earlier answer could not be used"), "{provider}");
         scene.is_sound(&work).await;
     }
@@ -230,7 +231,7 @@ async fn what_a_summary_costs_is_counted_and_calibrates_nothing() {
             scene.fake.script(&json!({ "text": text }));
         }
         let (done, _) = scene.compress(&work, provider, |_| {}).await;
-        assert_eq!((done.summarizer.as_str(), scene.fake.requests().len()), (provider, 2), "{done:?}");
+        assert_eq!((summarizer(&done), scene.fake.requests().len()), (provider, 2), "{done:?}");
         // The fake charges a token for every four bytes that were begun.
         let read =
             scene.fake.requests().iter().map(|asked| asked["bytes"].as_u64().unwrap() / 4 + 1).sum::<u64>();
@@ -249,7 +250,7 @@ async fn what_a_summary_costs_is_counted_and_calibrates_nothing() {
             (overrides.keep_recent_messages, overrides.min_messages) = (Some(1), Some(1));
         };
         let (done, _) = scene.compress(&work, provider, ask).await;
-        assert_eq!(done.summarizer, "extractive", "{done:?}");
+        assert_eq!(summarizer(&done), "extractive", "{done:?}");
         assert_eq!(scene.cost(&work).await.0, 3, "{provider}");
         let request = pb::GetContextUsageRequest { task_uuid: work.uuid.clone(), ..Default::default() };
         let usage = scene.api.get_context_usage(request).await.unwrap().into_inner();
@@ -287,7 +288,7 @@ async fn whatever_goes_wrong_ends_in_a_smaller_view() {
             let (done, _) = scene.compress(&work, provider, |_| {}).await;
             assert!(begun.elapsed() < Duration::from_secs(40), "{provider} {what}: {:?}", begun.elapsed());
             assert!(done.compressed && done.tokens_after < done.tokens_before, "{provider} {what}: {done:?}");
-            assert_eq!(done.summarizer, "extractive", "{provider} {what}");
+            assert_eq!(summarizer(&done), "extractive", "{provider} {what}");
             assert!(done.fallback_reason.contains(says), "{provider} {what}: {}", done.fallback_reason);
             let current = view(&mut scene.api, work.current()).await;
             assert!(current.contains("config/prod.yaml"), "{provider} {what}: {current}");
@@ -306,7 +307,7 @@ async fn nobody_there_is_no_reason_to_stop() {
     for provider in PROVIDERS {
         let work = scene.task().await;
         let (done, _) = scene.compress(&work, provider, |_| {}).await;
-        assert!(done.compressed && done.summarizer == "extractive", "{done:?}");
+        assert!(done.compressed && summarizer(&done) == "extractive", "{done:?}");
         assert!(done.fallback_reason.contains("cannot be reached"), "{}", done.fallback_reason);
         scene.is_sound(&work).await;
     }
@@ -323,7 +324,7 @@ async fn compact_asks_for_what_is_to_be_retained_and_for_sections() {
         );
         let (done, _) = scene
             .compress(&work, provider, |request| {
-                request.strategy = "compact".to_owned();
+                request.strategy = pb::CompressionStrategy::Compact.into();
                 let overrides = request.overrides.as_mut().unwrap();
                 overrides.structured = Some(true);
                 overrides.retain_prompt = "Keep the prohibitions.".to_owned();
@@ -332,7 +333,7 @@ async fn compact_asks_for_what_is_to_be_retained_and_for_sections() {
                 overrides.summary_directives = vec!["Name files".to_owned()];
             })
             .await;
-        assert_eq!(done.summarizer, provider, "{done:?}");
+        assert_eq!(summarizer(&done), provider, "{done:?}");
         let asked = scene.asked().to_string();
         for part in
             ["Keep the prohibitions.", "- All of them", "Say it in few words.", "- Name files", "pending"]
@@ -363,9 +364,11 @@ async fn what_was_retained_stays_unless_the_model_retains_something_else() {
             let told = "The agent read src/main.rs ten times, met mismatched types each time, and changed nothing so far.";
             let answer = &answer.replace("</summary>", &format!(" {told}</summary>"));
             scene.fake.script(&json!({ "text": answer }));
-            let change = |request: &mut pb::CompressRequest| request.strategy = strategy.to_owned();
+            let change = |request: &mut pb::CompressRequest| {
+                request.strategy = test_support::scene::strategy(strategy)
+            };
             let (done, _) = scene.compress(&work, provider, change).await;
-            assert_eq!(done.summarizer, provider, "{answer}: {done:?}");
+            assert_eq!(summarizer(&done), provider, "{answer}: {done:?}");
             let asked = scene.asked().to_string();
             let shown = asked.contains("-retained>\\nTicket ABC-123.\\n</history-");
             assert_eq!(shown, !answer.contains("First."), "{provider} {answer}: {asked}");

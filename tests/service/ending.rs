@@ -56,7 +56,7 @@ async fn a_task_that_ends_is_summed_up_without_a_model() {
     let work = talk(&mut client).await;
     client.complete_task(complete(&work)).await.unwrap();
     let told = task(&mut client, &work).await;
-    assert_eq!(told.status, "completed");
+    assert_eq!(told.status().name(), "completed");
     let summary = told.final_summary;
     for fact in ["src/cart.rs", "must never change the file config/prod.yaml", "E4711"] {
         assert!(summary.contains(fact), "{fact}: {summary}");
@@ -89,7 +89,7 @@ async fn a_task_that_ends_is_summed_up_without_a_model() {
     };
     client.fail_task(fail).await.unwrap();
     let told = task(&mut client, &failed).await;
-    assert_eq!((told.status.as_str(), told.error_message.as_str()), ("failed", "it broke"));
+    assert_eq!((told.status().name(), told.error_message.as_str()), ("failed", "it broke"));
     assert!(told.final_summary.contains("src/cart.rs"));
     let given = talk(&mut client).await;
     let request = pb::CompleteTaskRequest { final_summary: "My words.".to_owned(), ..complete(&given) };
@@ -206,7 +206,7 @@ async fn no_failure_of_a_model_keeps_a_task_from_ending() {
         ended.unwrap_or_else(|_| panic!("{script}: it does not end")).unwrap();
         assert!(!fake.requests().is_empty(), "{script} was not asked for");
         let told = task(&mut client, &work).await;
-        assert_eq!(told.status, "completed");
+        assert_eq!(told.status().name(), "completed");
         assert!(told.final_summary.contains("src/cart.rs"), "{script}: {}", told.final_summary);
     }
 }
@@ -230,7 +230,7 @@ async fn a_caller_that_goes_away_finds_it_done() {
     outlived(&client, &work).await;
     let again = ask();
     for _ in 0..20 {
-        assert_eq!(task(&mut client.clone(), &work).await.status, "running");
+        assert_eq!(task(&mut client.clone(), &work).await.status().name(), "running");
     }
     assert!(!again.is_finished());
     fake.go_on();
@@ -252,7 +252,7 @@ async fn a_caller_that_goes_away_finds_it_done() {
     let lease = client.start_task(again).await.unwrap().into_inner().lease_generation;
     fake.go_on();
     assert_eq!(reason(ending.await.unwrap()), ErrorReason::StaleLease);
-    assert_eq!(task(&mut client, &work).await.status, "running");
+    assert_eq!(task(&mut client, &work).await.status().name(), "running");
     say(&mut client, &Work { lease, ..work }, "it goes on").await;
 }
 
@@ -292,7 +292,7 @@ async fn a_task_that_is_ending_is_held() {
         assert!(matches!(why, ErrorReason::LeaseHeld | ErrorReason::TaskExists), "{why:?}");
     }
     ending.await.unwrap().unwrap();
-    assert_eq!(task(&mut client, &work).await.status, "completed");
+    assert_eq!(task(&mut client, &work).await.status().name(), "completed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,9 @@ use uuid::Uuid;
 
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service;
-use test_support::wire::{Api, Work, all, api, files, holder, reason, refused, say, start, task, view};
+use test_support::wire::{
+    Api, Appending, Work, all, api, files, holder, reason, refused, say, start, task, view,
+};
 
 fn fork(work: &Work, at_seq: u64) -> pb::ForkTaskRequest {
     pb::ForkTaskRequest {
@@ -34,7 +36,7 @@ async fn tool(api: &mut Api, work: &Work, name: &str) -> pb::RecordToolCallRespo
         task_uuid: work.uuid.clone(),
         lease_generation: work.lease,
         tool_name: name.to_owned(),
-        status: "success".to_owned(),
+        status: pb::ToolCallStatus::Success.into(),
         request_id: format!("tool-{name}"),
         ..Default::default()
     };
@@ -70,10 +72,7 @@ async fn history(api: &mut Api) -> Work {
     plan(api, &work, "first this").await;
     api.rewind_task(work.rewind(2)).await.unwrap();
     for number in 6..=9 {
-        let named = pb::AppendMessageRequest {
-            request_id: format!("said-{number}"),
-            ..work.say(&format!("message {number}"))
-        };
+        let named = work.say(&format!("message {number}")).named(format!("said-{number}"));
         api.append_message(named).await.unwrap();
     }
     let pin = pb::PinMessageRequest {
@@ -117,7 +116,7 @@ async fn a_fork_sees_what_the_task_saw_then_and_stands_alone() {
         };
         assert_eq!(records(&mut client, &forked).await, known, "at {seq}");
         let told = task(&mut client, &forked).await;
-        assert_eq!((told.status.as_str(), told.statistics.unwrap().total_messages), ("running", seq));
+        assert_eq!((told.status().name(), told.statistics.unwrap().total_messages), ("running", seq));
         let message = pb::GetMessageRequest { task_uuid: forked.uuid.clone(), seq: 7 };
         if seq >= 7 {
             // It was pinned after message 9.
@@ -197,10 +196,7 @@ async fn request_ids_of_the_task_mean_nothing_in_its_fork() {
     let mut client = api(&server).await;
     let source = history(&mut client).await;
     let forked = work(client.fork_task(fork(&source, 0)).await);
-    let named = |work: &Work, text: &str| pb::AppendMessageRequest {
-        request_id: "said-9".to_owned(),
-        ..work.say(text)
-    };
+    let named = |work: &Work, text: &str| work.say(text).named("said-9");
     let told = client.append_message(named(&forked, "something else")).await.unwrap().into_inner();
     assert_eq!((told.seq, told.duplicate), (10, false));
     let told = tool(&mut client, &forked, "ls").await;
@@ -254,10 +250,10 @@ async fn a_task_can_be_forked_whatever_its_status() {
         let forked = work(client.fork_task(fork(&source, 0)).await);
         for _ in 0..2 {
             let told = task(&mut client, &forked).await;
-            assert_eq!((told.status.as_str(), told.error_message.as_str()), ("running", ""));
+            assert_eq!((told.status().name(), told.error_message.as_str()), ("running", ""));
             assert_eq!((told.final_summary.as_str(), told.complete_time), ("", None));
             assert_eq!(told.lease.unwrap().generation, forked.lease);
-            assert_eq!(task(&mut client, &source).await.status, end);
+            assert_eq!(task(&mut client, &source).await.status().name(), end);
             server.kill();
             server.restart().await;
             client = api(&server).await;

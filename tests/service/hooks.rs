@@ -353,7 +353,7 @@ async fn others_are_told_of_a_compression() {
     }
     let request = pb::CompressRequest {
         task_uuid: work.uuid.clone(),
-        strategy: "window".to_owned(),
+        strategy: pb::CompressionStrategy::Window.into(),
         window: Some(pb::WindowConfig { messages: Some(3), tokens: None }),
         lease_generation: work.lease,
         ..Default::default()

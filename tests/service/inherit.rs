@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use test_support::server::TestServer;
 use test_support::steps::{Act, Client, on, task_id};
-use test_support::wire::{Api, Work, api, holder, reason, refused, say, task, view};
+use test_support::wire::{Api, Work, api, holder, inherit, reason, refused, say, task, view};
 
 /// A request to work on an issue.
 fn issue(task_id: &str) -> pb::StartTaskRequest {
@@ -72,7 +72,7 @@ async fn fail(api: &mut Api, work: &Work, error: &str, summary: &str) {
 
 /// An issue that was worked on and ended well.
 async fn ended(api: &mut Api, task_id: &str, summary: &str) -> Work {
-    let (work, _) = begin(api, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue(task_id) }).await;
+    let (work, _) = begin(api, pb::StartTaskRequest { inherit: inherit("NEVER"), ..issue(task_id) }).await;
     say(api, &work, "do it").await;
     plan(api, &work, "initial", json!("look at cart.rs")).await;
     plan(api, &work, "revision", json!({"steps": ["test", "fix"]})).await;
@@ -139,7 +139,7 @@ async fn a_task_begins_with_what_the_one_before_knew() {
     let known = told.context.unwrap();
     assert_eq!(
         (known.task_uuid, known.status, known.has_final_summary),
-        (first.uuid.clone(), "completed".to_owned(), true)
+        (first.uuid.clone(), pb::TaskStatus::Completed.into(), true)
     );
     for restart in [false, true] {
         if restart {
@@ -156,7 +156,7 @@ async fn a_task_begins_with_what_the_one_before_knew() {
     let other = pb::StartTaskRequest {
         request_id: "start-3".to_owned(),
         system_message: "Another one.".to_owned(),
-        inherit: Uuid::now_v7().to_string(),
+        inherit: inherit(&Uuid::now_v7().to_string()),
         ..request
     };
     let (_, again) = begin(&mut client, other).await;
@@ -207,7 +207,7 @@ async fn a_system_message_that_comes_later_stands_in_front() {
     let message = json!({"role": "system", "content": "Be slow."}).to_string();
     client.append_message(forked.json(message)).await.unwrap();
     assert_eq!(roles(&shown(&mut client, &forked).await), ["system", "system", "before"]);
-    assert_eq!(task(&mut client, &first).await.status, "completed");
+    assert_eq!(task(&mut client, &first).await.status().name(), "completed");
     server.terminate().await;
     assert_eq!(test_support::service::doctor(&server.data_dir()), None);
     assert_eq!(test_support::service::oracle(&server.data_dir()), None);
@@ -219,17 +219,17 @@ async fn the_newest_that_ended_is_found() {
     let mut client = api(&server).await;
     let old = ended(&mut client, "7", "The first try.").await;
     let (failed, _) =
-        begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
+        begin(&mut client, pb::StartTaskRequest { inherit: inherit("NEVER"), ..issue("7") }).await;
     say(&mut client, &failed, "again").await;
     fail(&mut client, &failed, "the build broke\nbadly", "The second try.").await;
     ended(&mut client, "8", "Another issue.").await;
     let (running, _) =
-        begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
+        begin(&mut client, pb::StartTaskRequest { inherit: inherit("NEVER"), ..issue("7") }).await;
 
     let found = find(&mut client, issue("7"), 0).await;
     let ids: Vec<&str> = found.iter().map(|found| found.task_uuid.as_str()).collect();
     assert_eq!(ids, [failed.uuid.as_str(), old.uuid.as_str()]);
-    assert_eq!((found[0].status.as_str(), found[1].status.as_str()), ("failed", "completed"));
+    assert_eq!((found[0].status().name(), found[1].status().name()), ("failed", "completed"));
     assert!(found.iter().all(|found| found.has_final_summary && found.complete_time.is_some()));
     assert_eq!(find(&mut client, issue("7"), 1).await.len(), 1);
 
@@ -253,18 +253,18 @@ async fn the_newest_that_ended_is_found() {
     let mut off = issue("7");
     let inheritance = pb::InheritanceConfig { enabled: Some(false), ..Default::default() };
     off.config = Some(pb::TaskConfig { inheritance: Some(inheritance), ..Default::default() });
-    let never = pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") };
+    let never = pb::StartTaskRequest { inherit: inherit("NEVER"), ..issue("7") };
     for request in [other, elsewhere, another, nameless, off, never] {
         let (work, started) = begin(&mut client, request).await;
         assert_eq!((started.inherited_from.as_str(), started.inheritance_comment.as_str()), ("", ""));
         assert!(shown(&mut client, &work).await.is_empty());
     }
     // But by name one can, also from another issue.
-    let named = pb::StartTaskRequest { inherit: old.uuid.clone(), ..issue("9") };
+    let named = pb::StartTaskRequest { inherit: inherit(&old.uuid), ..issue("9") };
     let (work, started) = begin(&mut client, named).await;
     assert_eq!(started.inherited_from, old.uuid);
     assert!(shown(&mut client, &work).await[0].1.contains("The first try."));
-    assert_eq!(task(&mut client, &running).await.status, "running");
+    assert_eq!(task(&mut client, &running).await.status().name(), "running");
 }
 
 /// Two forges may have a repository of the same name. Where one is not named, it can be any.
@@ -279,7 +279,7 @@ async fn nothing_is_taken_over_from_another_forge() {
     };
     let mut ids = Vec::new();
     for source in ["github", "gitlab", ""] {
-        let never = pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..from(source) };
+        let never = pb::StartTaskRequest { inherit: inherit("NEVER"), ..from(source) };
         let (work, _) = begin(&mut client, never).await;
         complete(&mut client, &work, &format!("Done for {source}.")).await;
         ids.push(work.uuid);
@@ -561,15 +561,18 @@ async fn what_cannot_be_taken_over_is_refused() {
         (running.uuid.as_str(), ErrorReason::WrongStatus),
         (empty.uuid.as_str(), ErrorReason::NothingToInherit),
     ] {
-        let request = pb::StartTaskRequest { inherit: inherit.to_owned(), ..issue("7") };
+        let request = pb::StartTaskRequest { inherit: test_support::wire::inherit(inherit), ..issue("7") };
         assert_eq!(reason(client.start_task(request).await), why);
         let context = context(&Work::nobody(inherit), 0);
         assert_eq!(reason(client.get_inheritance_context(context).await), why);
     }
-    for word in ["auto", "yes", "0"] {
-        let request = pb::StartTaskRequest { inherit: word.to_owned(), ..issue("7") };
-        assert_eq!(refused(client.start_task(request).await).fields, ["inherit"]);
+    for word in ["yes", "0", ""] {
+        let request = pb::StartTaskRequest { inherit: inherit(word), ..issue("7") };
+        assert_eq!(refused(client.start_task(request).await).fields, ["inherit_from"]);
     }
+    let mode = Some(pb::start_task_request::Inherit::InheritMode(99));
+    let request = pb::StartTaskRequest { inherit: mode, ..issue("7") };
+    assert_eq!(refused(client.start_task(request).await).fields, ["inherit_mode"]);
     let request = pb::StartTaskRequest { system_message: "x".repeat(65 << 10), ..issue("7") };
     assert_eq!(refused(client.start_task(request).await).fields, ["system_message"]);
     let request = pb::FindPreviousContextsRequest { limit: 101, ..Default::default() };
@@ -652,7 +655,7 @@ async fn what_is_taken_over_has_a_quarter_of_the_limit() {
     for (limit, most) in [(300, 200), (2000, 500), (4000, 1000), (15_000, 3750), (100_000, 4000)] {
         let config = pb::TaskConfig { context_length: Some(limit), ..Default::default() };
         let request =
-            pb::StartTaskRequest { inherit: first.uuid.clone(), config: Some(config), ..issue("8") };
+            pb::StartTaskRequest { inherit: inherit(&first.uuid), config: Some(config), ..issue("8") };
         let (work, _) = begin(&mut client, request).await;
         let tokens = task(&mut client, &work).await.statistics.unwrap().view_tokens;
         // With what a message has around it.
@@ -693,7 +696,7 @@ async fn what_is_cut_is_cut_between_words() {
         .collect();
     for lines in [english, japanese] {
         let (work, _) =
-            begin(&mut client, pb::StartTaskRequest { inherit: "NEVER".to_owned(), ..issue("7") }).await;
+            begin(&mut client, pb::StartTaskRequest { inherit: inherit("NEVER"), ..issue("7") }).await;
         say(&mut client, &work, "go").await;
         plan(
             &mut client,

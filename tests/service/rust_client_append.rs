@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use contextstore_client::{Client, Error, ErrorReason, NewMessage, ReadMessages, StartTask, Task};
+use contextstore_client::{Client, Error, ErrorReason, NewMessage, ReadMessages, StartTask, Task, v1};
 use futures_util::future::join_all;
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde_json::Value;
@@ -19,7 +19,7 @@ async fn start(client: &Client) -> Task {
 
 /// The messages of the log.
 async fn log(server: &TestServer, task_uuid: &str) -> Vec<Value> {
-    let read = ReadMessages { kinds: vec!["message".to_owned()], ..Default::default() };
+    let read = ReadMessages { kinds: vec![v1::RecordKind::Message], ..Default::default() };
     let lines = server.client().await.task(task_uuid).messages(read);
     lines.map_ok(|line| serde_json::from_slice(&line).unwrap()).try_collect().await.unwrap()
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use contextstore_client::{Client, Error, NewMessage, ReadMessages, StartTask, Task};
+use contextstore_client::{Client, Error, NewMessage, ReadMessages, StartTask, Task, v1};
 use futures_util::{TryStreamExt, stream};
 
 use test_support::server::{DEADLINE, TestServer};
@@ -153,7 +153,7 @@ impl Agent {
     }
 
     async fn check(&self) {
-        let read = ReadMessages { kinds: vec!["message".to_owned()], ..Default::default() };
+        let read = ReadMessages { kinds: vec![v1::RecordKind::Message], ..Default::default() };
         let lines: Vec<_> = self.task.messages(read).try_collect().await.unwrap();
         let number = |line: &bytes::Bytes| -> u64 {
             let line: serde_json::Value = serde_json::from_slice(line).unwrap();

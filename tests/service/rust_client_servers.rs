@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use contextstore_client::{Client, Error, NewMessage, ReadMessages, Spawn, StartTask, connect_or_spawn};
+use contextstore_client::{Client, Error, NewMessage, ReadMessages, Spawn, StartTask, connect_or_spawn, v1};
 use futures_util::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::AsyncReadExt;
@@ -139,8 +139,8 @@ async fn a_program_that_is_interrupted_can_still_write() {
     assert!(!alive(server));
     let server = spawn().data_dir(&data_dir).start().await.unwrap();
     let task = server.client().task(task_uuid);
-    assert_eq!(task.get().await.unwrap().task.unwrap().status, "paused");
-    let read = ReadMessages { kinds: vec!["message".to_owned()], ..Default::default() };
+    assert_eq!(task.get().await.unwrap().task.unwrap().status().name(), "paused");
+    let read = ReadMessages { kinds: vec![v1::RecordKind::Message], ..Default::default() };
     let log: Vec<_> = task.messages(read).try_collect().await.unwrap();
     assert!(String::from_utf8_lossy(&log[0]).contains("interrupted"));
     server.stop().await.unwrap();

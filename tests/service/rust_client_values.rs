@@ -67,7 +67,7 @@ async fn what_is_no_number_is_refused_by_its_field() {
         let message = format!(r#"{{"role":"user","content":"hi","score":{number}}}"#);
         let refused = task.append(NewMessage::json(message)).await.unwrap_err();
         assert_eq!(refused.reason(), Some(ErrorReason::InvalidField), "{number}: {refused}");
-        assert_eq!(refused.fields()[0].field, "message_json", "{refused}");
+        assert_eq!(refused.fields()[0].field, "message.json", "{refused}");
         let refused = task.append_plan("plan", number).await.unwrap_err();
         assert_eq!(refused.fields()[0].field, "plan_content_json", "{refused}");
     }

@@ -263,12 +263,12 @@ async fn a_wrong_expectation_is_found() {
         r#"{"call": "StartTask", "request": {"holder": {"instanceId": "a"}}, "save": {"uuid": "task.uuid"}}"#;
     let planted = [
         (
-            r#"{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "running"}}}"#,
+            r#"{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "TASK_STATUS_RUNNING"}}}"#,
             "",
         ),
         (
-            r#"{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "paused"}}}"#,
-            "expect.task.status is \"running\", not \"paused\"",
+            r#"{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "TASK_STATUS_PAUSED"}}}"#,
+            "expect.task.status is \"TASK_STATUS_RUNNING\", not \"TASK_STATUS_PAUSED\"",
         ),
         (r#"{"call": "GetTask", "request": {"taskUuid": "$other"}}"#, "nothing was saved as other"),
         (r#"{"call": "GetTask", "request": {"taskUuid": "17"}}"#, "it failed"),

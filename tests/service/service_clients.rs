@@ -14,6 +14,7 @@ use contextstore_client::{RawClient, v1};
 use test_support::is_long;
 use test_support::server::{DEADLINE, TestServer};
 use test_support::service::{metric, once, start_task};
+use test_support::wire::new_fields;
 
 const TASK: &str = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10";
 const MIB: u64 = 1 << 20;
@@ -81,9 +82,8 @@ async fn large_task(raw: &mut RawClient) -> u64 {
         let message = message("x".repeat(256 << 10));
         let request = v1::AppendMessageRequest {
             task_uuid: TASK.to_owned(),
-            body: Some(v1::append_message_request::Body::Message(message)),
+            message: Some(new_fields(message)),
             lease_generation: lease,
-            ..Default::default()
         };
         raw.append_message(request).await.unwrap();
     }
@@ -91,15 +91,14 @@ async fn large_task(raw: &mut RawClient) -> u64 {
 }
 
 fn message(content: String) -> v1::Message {
-    v1::Message { role: "user".to_owned(), content, ..Default::default() }
+    v1::Message { role: v1::Role::User.into(), content, ..Default::default() }
 }
 
 fn one_of_many(lease_generation: u64, content: String) -> v1::AppendMessagesRequest {
     v1::AppendMessagesRequest {
         task_uuid: TASK.to_owned(),
-        body: Some(v1::append_messages_request::Body::Message(message(content))),
+        messages: vec![new_fields(message(content))],
         lease_generation,
-        ..Default::default()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use contextstore_client::tonic::Code;
 use contextstore_client::{
     Client, Error, ErrorReason, Health, NewMessage, ReadCurrent, ReadMessages, StartTask, Task, TaskQuery,
-    ToolCall, Usage,
+    ToolCall, Usage, v1,
 };
 use futures_util::{TryStreamExt, stream};
 use tempfile::TempDir;
@@ -103,7 +103,7 @@ impl Said {
     /// The server has all of it and nothing else, in the log and in the view.
     async fn check(&self, client: &Client) {
         let task = client.task(self.task.uuid());
-        let kinds = vec!["message".to_owned()];
+        let kinds = vec![v1::RecordKind::Message];
         let records = task.messages(ReadMessages { kinds, ..Default::default() });
         let records: Vec<bytes::Bytes> = records.try_collect().await.unwrap();
         let lines = task.current(ReadCurrent::default()).await.unwrap().lines();
@@ -249,7 +249,7 @@ async fn starts_on_a_full_disk(kind: &str, orderly: bool) {
     server.launch();
     answers(&client).await;
     assert_eq!(client.health().await.unwrap(), Health::NotServing);
-    assert!(!client.server_info().await.unwrap().read_only.is_empty());
+    assert!(!client.server_info().await.unwrap().read_only_reason.is_empty());
     for change in [
         said.task.append(NewMessage::user("no")).await.map(drop),
         said.task.complete("").await.map(drop),
@@ -275,7 +275,7 @@ async fn starts_on_a_full_disk(kind: &str, orderly: bool) {
         bytes += chunk.len();
     }
     assert_eq!(bytes as u64, read.total_bytes());
-    assert!(client.server_info().await.unwrap().read_only.is_empty());
+    assert!(client.server_info().await.unwrap().read_only_reason.is_empty());
     said.say(100).await.unwrap();
     said.check(&client).await;
     assert!(server.terminate().await.success());

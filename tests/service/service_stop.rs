@@ -17,6 +17,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::{doctor, once, reason, serve, start_task};
+use test_support::wire::new_fields;
 
 const TASK: &str = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10";
 
@@ -34,12 +35,11 @@ async fn watch_health(server: &TestServer) -> Streaming<HealthCheckResponse> {
 }
 
 async fn append(raw: &mut RawClient, lease_generation: u64, text: String) -> u64 {
-    let message = v1::Message { role: "user".to_owned(), content: text, ..Default::default() };
+    let message = v1::Message { role: v1::Role::User.into(), content: text, ..Default::default() };
     let request = v1::AppendMessageRequest {
         task_uuid: TASK.to_owned(),
-        body: Some(v1::append_message_request::Body::Message(message)),
+        message: Some(new_fields(message)),
         lease_generation,
-        ..Default::default()
     };
     raw.append_message(request).await.unwrap().into_inner().seq
 }
@@ -103,7 +103,7 @@ async fn everybody_is_told_and_nobody_is_waited_for() {
         let (requests, stream) = mpsc::channel(4);
         requests.send(as_one_of_many(lease, "one")).await.unwrap();
         let mut answers = raw.append_messages(ReceiverStream::new(stream)).await.unwrap().into_inner();
-        assert_eq!(answers.message().await.unwrap().unwrap().seq, 2);
+        assert_eq!(answers.message().await.unwrap().unwrap().responses[0].seq, 2);
         watcher.message().await.unwrap().unwrap();
         // Those who never say a word are not waited for either.
         let _silent = TcpStream::connect(server.tcp_address().trim_start_matches("tcp:")).unwrap();
@@ -132,12 +132,11 @@ async fn everybody_is_told_and_nobody_is_waited_for() {
 }
 
 fn as_one_of_many(lease_generation: u64, text: &str) -> v1::AppendMessagesRequest {
-    let message = v1::Message { role: "user".to_owned(), content: text.to_owned(), ..Default::default() };
+    let message = v1::Message { role: v1::Role::User.into(), content: text.to_owned(), ..Default::default() };
     v1::AppendMessagesRequest {
         task_uuid: TASK.to_owned(),
-        body: Some(v1::append_messages_request::Body::Message(message)),
+        messages: vec![new_fields(message)],
         lease_generation,
-        ..Default::default()
     }
 }
 

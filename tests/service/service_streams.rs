@@ -99,11 +99,16 @@ impl Author {
     }
 }
 
-fn read_from(task: &Task, offset: u64, generation: u64, chunk_bytes: u32) -> v1::StreamCurrentRequest {
+fn read_from(
+    task: &Task,
+    offset: u64,
+    generation: impl Into<Option<u64>>,
+    chunk_bytes: u32,
+) -> v1::StreamCurrentRequest {
     v1::StreamCurrentRequest {
         task_uuid: task.uuid().to_owned(),
         offset,
-        generation,
+        generation: generation.into(),
         chunk_bytes,
         as_of_seq: 0,
     }
@@ -142,7 +147,8 @@ async fn read_again_and_again(
     while !done.load(Ordering::Relaxed) || reads == 0 {
         let first = history.lock().unwrap().acknowledged;
         let chunk_bytes = if changes.is_some() { 20_000 } else { 3_000 };
-        let mut chunks = raw.stream_current(read_from(&task, 0, 0, chunk_bytes)).await.unwrap().into_inner();
+        let mut chunks =
+            raw.stream_current(read_from(&task, 0, None, chunk_bytes)).await.unwrap().into_inner();
         let mut received = Received::default();
         received.take(&mut chunks).await;
         // What is changed from here on is not in it.
@@ -309,7 +315,7 @@ async fn a_read_that_has_begun_outlives_rewrites_and_the_task_itself() {
     let mut raw = client.raw();
     let mut reads = Vec::new();
     for chunk_bytes in [1_000, 100_000] {
-        let request = read_from(&task, 0, 0, chunk_bytes);
+        let request = read_from(&task, 0, None, chunk_bytes);
         let mut chunks = raw.stream_current(request).await.unwrap().into_inner();
         let mut received = Received::default();
         assert!(received.take(&mut chunks).await);
@@ -329,6 +335,6 @@ async fn a_read_that_has_begun_outlives_rewrites_and_the_task_itself() {
         while received.take(&mut chunks).await {}
         assert!(received.bytes == expected, "{} bytes, not {}", received.bytes.len(), expected.len());
     }
-    let gone = refused(&mut raw, read_from(&task, 0, 0, 0)).await;
+    let gone = refused(&mut raw, read_from(&task, 0, None, 0)).await;
     assert_eq!(reason(&gone), "ERROR_REASON_TASK_NOT_FOUND");
 }

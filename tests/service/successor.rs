@@ -61,7 +61,7 @@ impl Scene {
     /// The second task has what was said in it, and nothing else.
     async fn is_untouched(&self, second: &Task, messages: u64) {
         let found = second.get().await.unwrap().task.unwrap();
-        assert_eq!((found.last_seq, found.view_generation, &*found.health), (messages, 0, "ok"));
+        assert_eq!((found.last_seq, found.view_generation, found.health().name()), (messages, 0, "ok"));
         let view: Vec<_> = second.current(ReadCurrent::default()).await.unwrap().try_collect().await.unwrap();
         let view = String::from_utf8(view.concat()).unwrap();
         assert_eq!(view.lines().count() as u64, messages);
@@ -133,7 +133,7 @@ async fn a_chat_that_waits_for_its_answer() {
         scene.fake.script(&json!({"text": "to the first alone", "fault": "wait_mid_stream"}));
         let ask = Chat {
             messages: vec![NewMessage::user("first: what is it?")],
-            provider: "openai".to_owned(),
+            provider: v1::Provider::Openai,
             ..Default::default()
         };
         let mut chat = Box::pin(first.chat(ask));

@@ -132,7 +132,7 @@ buf_on() {
 # The story of one task, told with one tool over one transport.
 story() {
   local tool=$1 transport=$2 call="${1}_call" at="$1 over $2" uuid lease one two
-  answers "$at: start" '"created":true' '"status":"running"' -- \
+  answers "$at: start" '"created":true' '"status":"TASK_STATUS_RUNNING"' -- \
     "$call" "$transport" StartTask "{\"user\":\"$at\",\"holder\":{\"instanceId\":\"$tool-$transport\"}}"
   uuid=$(field uuid)
   lease=$(field leaseGeneration)
@@ -140,10 +140,10 @@ story() {
 
   answers "$at: append" '"seq":"1"' '"pressure"' -- \
     "$call" "$transport" AppendMessage \
-    "{$task,\"messageJson\":\"{\\\"role\\\":\\\"user\\\",\\\"content\\\":\\\"hello\\\"}\"}"
+    "{$task,\"message\":{\"json\":\"{\\\"role\\\":\\\"user\\\",\\\"content\\\":\\\"hello\\\"}\"}"
 
-  one="{$task,\"message\":{\"role\":\"assistant\",\"content\":\"one\"}}"
-  two="{$task,\"message\":{\"role\":\"user\",\"content\":\"two\"}}"
+  one="{$task,\"messages\":[{\"fields\":{\"role\":\"ROLE_ASSISTANT\",\"content\":\"one\"}}]}"
+  two="{$task,\"messages\":[{\"fields\":{\"role\":\"ROLE_USER\",\"content\":\"two\"}}]}"
   answers "$at: append over a bidirectional stream" '"seq":"2"' '"seq":"3"' -- \
     "$call" "$transport" AppendMessages "$one $two"
 
@@ -179,7 +179,7 @@ for transport in tcp unix; do
     grpcurl_on "$transport" "list $service"
   answers "$at: describe the service" 'rpc AppendMessages ( stream .contextstore.v1.AppendMessagesRequest )' -- \
     grpcurl_on "$transport" "describe $service"
-  answers "$at: describe a message" 'string message_json = 3;' 'uint64 lease_generation = 7;' -- \
+  answers "$at: describe a message" 'NewMessage message = 2;' 'uint64 lease_generation = 3;' -- \
     grpcurl_on "$transport" "describe contextstore.v1.AppendMessageRequest"
   answers "$at: describe an enum" 'ERROR_REASON_LEASE_HELD = 6;' -- \
     grpcurl_on "$transport" "describe contextstore.v1.ErrorReason"

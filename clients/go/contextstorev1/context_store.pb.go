@@ -23,32 +23,495 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Asks to start a task.
+// Which task a new task inherits from, without the id of one.
+type InheritMode int32
+
+const (
+	// In a request, this means AUTO.
+	InheritMode_INHERIT_MODE_UNSPECIFIED InheritMode = 0
+	// The newest of the ten newest tasks of FindPreviousContexts that has something to inherit, if `inheritance.enabled` is
+	// configured and the key has a task_type and a task_id.
+	InheritMode_INHERIT_MODE_AUTO InheritMode = 1
+	// None.
+	InheritMode_INHERIT_MODE_NEVER InheritMode = 2
+)
+
+// Enum value maps for InheritMode.
+var (
+	InheritMode_name = map[int32]string{
+		0: "INHERIT_MODE_UNSPECIFIED",
+		1: "INHERIT_MODE_AUTO",
+		2: "INHERIT_MODE_NEVER",
+	}
+	InheritMode_value = map[string]int32{
+		"INHERIT_MODE_UNSPECIFIED": 0,
+		"INHERIT_MODE_AUTO":        1,
+		"INHERIT_MODE_NEVER":       2,
+	}
+)
+
+func (x InheritMode) Enum() *InheritMode {
+	p := new(InheritMode)
+	*p = x
+	return p
+}
+
+func (x InheritMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (InheritMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[0].Descriptor()
+}
+
+func (InheritMode) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[0]
+}
+
+func (x InheritMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use InheritMode.Descriptor instead.
+func (InheritMode) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{0}
+}
+
+// The order of a list of tasks.
+type TaskOrder int32
+
+const (
+	// In a request, this means CREATED_DESC.
+	TaskOrder_TASK_ORDER_UNSPECIFIED TaskOrder = 0
+	// By create_time, newest first.
+	TaskOrder_TASK_ORDER_CREATED_DESC TaskOrder = 1
+	// By create_time, oldest first.
+	TaskOrder_TASK_ORDER_CREATED_ASC TaskOrder = 2
+	// By update_time, newest first.
+	TaskOrder_TASK_ORDER_UPDATED_DESC TaskOrder = 3
+	// By update_time, oldest first.
+	TaskOrder_TASK_ORDER_UPDATED_ASC TaskOrder = 4
+)
+
+// Enum value maps for TaskOrder.
+var (
+	TaskOrder_name = map[int32]string{
+		0: "TASK_ORDER_UNSPECIFIED",
+		1: "TASK_ORDER_CREATED_DESC",
+		2: "TASK_ORDER_CREATED_ASC",
+		3: "TASK_ORDER_UPDATED_DESC",
+		4: "TASK_ORDER_UPDATED_ASC",
+	}
+	TaskOrder_value = map[string]int32{
+		"TASK_ORDER_UNSPECIFIED":  0,
+		"TASK_ORDER_CREATED_DESC": 1,
+		"TASK_ORDER_CREATED_ASC":  2,
+		"TASK_ORDER_UPDATED_DESC": 3,
+		"TASK_ORDER_UPDATED_ASC":  4,
+	}
+)
+
+func (x TaskOrder) Enum() *TaskOrder {
+	p := new(TaskOrder)
+	*p = x
+	return p
+}
+
+func (x TaskOrder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TaskOrder) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[1].Descriptor()
+}
+
+func (TaskOrder) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[1]
+}
+
+func (x TaskOrder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TaskOrder.Descriptor instead.
+func (TaskOrder) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{1}
+}
+
+// The kind of a line in messages.jsonl.
+type RecordKind int32
+
+const (
+	// Requests with it are refused.
+	RecordKind_RECORD_KIND_UNSPECIFIED RecordKind = 0
+	// A message.
+	RecordKind_RECORD_KIND_MESSAGE RecordKind = 1
+	// The task was created.
+	RecordKind_RECORD_KIND_STARTED RecordKind = 2
+	// A lease was granted.
+	RecordKind_RECORD_KIND_LEASE RecordKind = 3
+	// The configuration changed.
+	RecordKind_RECORD_KIND_CONFIG RecordKind = 4
+	// The view was rewritten.
+	RecordKind_RECORD_KIND_REWRITE RecordKind = 5
+	// The status changed.
+	RecordKind_RECORD_KIND_STATUS RecordKind = 6
+	// A call of the LLM was reported.
+	RecordKind_RECORD_KIND_USAGE RecordKind = 7
+	// Numbers were added to the counters.
+	RecordKind_RECORD_KIND_STATISTICS RecordKind = 8
+	// A message was pinned or unpinned.
+	RecordKind_RECORD_KIND_PIN RecordKind = 9
+	// The lines before this one were copied from another task.
+	RecordKind_RECORD_KIND_FORKED RecordKind = 10
+	// The contents of messages were erased.
+	RecordKind_RECORD_KIND_ERASED RecordKind = 11
+)
+
+// Enum value maps for RecordKind.
+var (
+	RecordKind_name = map[int32]string{
+		0:  "RECORD_KIND_UNSPECIFIED",
+		1:  "RECORD_KIND_MESSAGE",
+		2:  "RECORD_KIND_STARTED",
+		3:  "RECORD_KIND_LEASE",
+		4:  "RECORD_KIND_CONFIG",
+		5:  "RECORD_KIND_REWRITE",
+		6:  "RECORD_KIND_STATUS",
+		7:  "RECORD_KIND_USAGE",
+		8:  "RECORD_KIND_STATISTICS",
+		9:  "RECORD_KIND_PIN",
+		10: "RECORD_KIND_FORKED",
+		11: "RECORD_KIND_ERASED",
+	}
+	RecordKind_value = map[string]int32{
+		"RECORD_KIND_UNSPECIFIED": 0,
+		"RECORD_KIND_MESSAGE":     1,
+		"RECORD_KIND_STARTED":     2,
+		"RECORD_KIND_LEASE":       3,
+		"RECORD_KIND_CONFIG":      4,
+		"RECORD_KIND_REWRITE":     5,
+		"RECORD_KIND_STATUS":      6,
+		"RECORD_KIND_USAGE":       7,
+		"RECORD_KIND_STATISTICS":  8,
+		"RECORD_KIND_PIN":         9,
+		"RECORD_KIND_FORKED":      10,
+		"RECORD_KIND_ERASED":      11,
+	}
+)
+
+func (x RecordKind) Enum() *RecordKind {
+	p := new(RecordKind)
+	*p = x
+	return p
+}
+
+func (x RecordKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RecordKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[2].Descriptor()
+}
+
+func (RecordKind) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[2]
+}
+
+func (x RecordKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RecordKind.Descriptor instead.
+func (RecordKind) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{2}
+}
+
+// A step of a compression.
+type CompressStage int32
+
+const (
+	// Never sent.
+	CompressStage_COMPRESS_STAGE_UNSPECIFIED CompressStage = 0
+	// The server reads the messages to remove.
+	CompressStage_COMPRESS_STAGE_EXTRACTING CompressStage = 1
+	// A summary of them is being written.
+	CompressStage_COMPRESS_STAGE_SUMMARIZING CompressStage = 2
+	// The new view takes the place of the old one.
+	CompressStage_COMPRESS_STAGE_PUBLISHING CompressStage = 3
+)
+
+// Enum value maps for CompressStage.
+var (
+	CompressStage_name = map[int32]string{
+		0: "COMPRESS_STAGE_UNSPECIFIED",
+		1: "COMPRESS_STAGE_EXTRACTING",
+		2: "COMPRESS_STAGE_SUMMARIZING",
+		3: "COMPRESS_STAGE_PUBLISHING",
+	}
+	CompressStage_value = map[string]int32{
+		"COMPRESS_STAGE_UNSPECIFIED": 0,
+		"COMPRESS_STAGE_EXTRACTING":  1,
+		"COMPRESS_STAGE_SUMMARIZING": 2,
+		"COMPRESS_STAGE_PUBLISHING":  3,
+	}
+)
+
+func (x CompressStage) Enum() *CompressStage {
+	p := new(CompressStage)
+	*p = x
+	return p
+}
+
+func (x CompressStage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CompressStage) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[3].Descriptor()
+}
+
+func (CompressStage) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[3]
+}
+
+func (x CompressStage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CompressStage.Descriptor instead.
+func (CompressStage) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{3}
+}
+
+// Why a view was left as it was.
+type CompressSkipReason int32
+
+const (
+	// The view was rewritten.
+	CompressSkipReason_COMPRESS_SKIP_REASON_UNSPECIFIED CompressSkipReason = 0
+	// Too few messages can be removed.
+	CompressSkipReason_COMPRESS_SKIP_REASON_NOTHING CompressSkipReason = 1
+	// The view has no more than target_tokens already.
+	CompressSkipReason_COMPRESS_SKIP_REASON_WITHIN_TARGET CompressSkipReason = 2
+	// The view would not get smaller.
+	CompressSkipReason_COMPRESS_SKIP_REASON_NOT_WORTH_IT CompressSkipReason = 3
+	// The part that must stay is too large on its own, or the context is over its limit and nothing can be removed.
+	CompressSkipReason_COMPRESS_SKIP_REASON_INCOMPRESSIBLE CompressSkipReason = 4
+	// The new view would have too many parts to be written: thousands of separate pinned messages and trimmed outputs.
+	CompressSkipReason_COMPRESS_SKIP_REASON_TOO_MANY_PARTS CompressSkipReason = 5
+)
+
+// Enum value maps for CompressSkipReason.
+var (
+	CompressSkipReason_name = map[int32]string{
+		0: "COMPRESS_SKIP_REASON_UNSPECIFIED",
+		1: "COMPRESS_SKIP_REASON_NOTHING",
+		2: "COMPRESS_SKIP_REASON_WITHIN_TARGET",
+		3: "COMPRESS_SKIP_REASON_NOT_WORTH_IT",
+		4: "COMPRESS_SKIP_REASON_INCOMPRESSIBLE",
+		5: "COMPRESS_SKIP_REASON_TOO_MANY_PARTS",
+	}
+	CompressSkipReason_value = map[string]int32{
+		"COMPRESS_SKIP_REASON_UNSPECIFIED":    0,
+		"COMPRESS_SKIP_REASON_NOTHING":        1,
+		"COMPRESS_SKIP_REASON_WITHIN_TARGET":  2,
+		"COMPRESS_SKIP_REASON_NOT_WORTH_IT":   3,
+		"COMPRESS_SKIP_REASON_INCOMPRESSIBLE": 4,
+		"COMPRESS_SKIP_REASON_TOO_MANY_PARTS": 5,
+	}
+)
+
+func (x CompressSkipReason) Enum() *CompressSkipReason {
+	p := new(CompressSkipReason)
+	*p = x
+	return p
+}
+
+func (x CompressSkipReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CompressSkipReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[4].Descriptor()
+}
+
+func (CompressSkipReason) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[4]
+}
+
+func (x CompressSkipReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CompressSkipReason.Descriptor instead.
+func (CompressSkipReason) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{4}
+}
+
+// Who wrote a summary.
+type SummaryAuthor int32
+
+const (
+	// Nobody: no summary was written.
+	SummaryAuthor_SUMMARY_AUTHOR_UNSPECIFIED SummaryAuthor = 0
+	// The built-in summariser.
+	SummaryAuthor_SUMMARY_AUTHOR_EXTRACTIVE SummaryAuthor = 1
+	// The agent, by CommitCompaction.
+	SummaryAuthor_SUMMARY_AUTHOR_AGENT SummaryAuthor = 2
+	// An LLM that the server asked.
+	SummaryAuthor_SUMMARY_AUTHOR_LLM SummaryAuthor = 3
+)
+
+// Enum value maps for SummaryAuthor.
+var (
+	SummaryAuthor_name = map[int32]string{
+		0: "SUMMARY_AUTHOR_UNSPECIFIED",
+		1: "SUMMARY_AUTHOR_EXTRACTIVE",
+		2: "SUMMARY_AUTHOR_AGENT",
+		3: "SUMMARY_AUTHOR_LLM",
+	}
+	SummaryAuthor_value = map[string]int32{
+		"SUMMARY_AUTHOR_UNSPECIFIED": 0,
+		"SUMMARY_AUTHOR_EXTRACTIVE":  1,
+		"SUMMARY_AUTHOR_AGENT":       2,
+		"SUMMARY_AUTHOR_LLM":         3,
+	}
+)
+
+func (x SummaryAuthor) Enum() *SummaryAuthor {
+	p := new(SummaryAuthor)
+	*p = x
+	return p
+}
+
+func (x SummaryAuthor) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SummaryAuthor) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[5].Descriptor()
+}
+
+func (SummaryAuthor) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[5]
+}
+
+func (x SummaryAuthor) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SummaryAuthor.Descriptor instead.
+func (SummaryAuthor) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{5}
+}
+
+// What rewrote a view.
+type RewriteKind int32
+
+const (
+	// A rewrite that this version does not know.
+	RewriteKind_REWRITE_KIND_UNSPECIFIED RewriteKind = 0
+	// A compaction with the strategy SUMMARIZE.
+	RewriteKind_REWRITE_KIND_SUMMARIZE RewriteKind = 1
+	// A compaction with the strategy COMPACT.
+	RewriteKind_REWRITE_KIND_COMPACT RewriteKind = 2
+	// A compaction with the strategy PRUNE.
+	RewriteKind_REWRITE_KIND_PRUNE RewriteKind = 3
+	// A compaction with the strategy WINDOW.
+	RewriteKind_REWRITE_KIND_WINDOW RewriteKind = 4
+	// Outputs, images or files were replaced by notes.
+	RewriteKind_REWRITE_KIND_TRIM RewriteKind = 5
+	// UndoCompaction.
+	RewriteKind_REWRITE_KIND_UNDO RewriteKind = 6
+	// RewindTask.
+	RewriteKind_REWRITE_KIND_REWIND RewriteKind = 7
+	// The new task inherited from an earlier one.
+	RewriteKind_REWRITE_KIND_INHERIT RewriteKind = 8
+)
+
+// Enum value maps for RewriteKind.
+var (
+	RewriteKind_name = map[int32]string{
+		0: "REWRITE_KIND_UNSPECIFIED",
+		1: "REWRITE_KIND_SUMMARIZE",
+		2: "REWRITE_KIND_COMPACT",
+		3: "REWRITE_KIND_PRUNE",
+		4: "REWRITE_KIND_WINDOW",
+		5: "REWRITE_KIND_TRIM",
+		6: "REWRITE_KIND_UNDO",
+		7: "REWRITE_KIND_REWIND",
+		8: "REWRITE_KIND_INHERIT",
+	}
+	RewriteKind_value = map[string]int32{
+		"REWRITE_KIND_UNSPECIFIED": 0,
+		"REWRITE_KIND_SUMMARIZE":   1,
+		"REWRITE_KIND_COMPACT":     2,
+		"REWRITE_KIND_PRUNE":       3,
+		"REWRITE_KIND_WINDOW":      4,
+		"REWRITE_KIND_TRIM":        5,
+		"REWRITE_KIND_UNDO":        6,
+		"REWRITE_KIND_REWIND":      7,
+		"REWRITE_KIND_INHERIT":     8,
+	}
+)
+
+func (x RewriteKind) Enum() *RewriteKind {
+	p := new(RewriteKind)
+	*p = x
+	return p
+}
+
+func (x RewriteKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RewriteKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_context_store_proto_enumTypes[6].Descriptor()
+}
+
+func (RewriteKind) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_context_store_proto_enumTypes[6]
+}
+
+func (x RewriteKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RewriteKind.Descriptor instead.
+func (RewriteKind) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{6}
+}
+
+// The request of StartTask.
 type StartTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id: a UUID. Empty: a new UUIDv7.
+	// The id of the task: a UUID. Empty: a new UUIDv7.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Where it comes from.
+	// The item that the task works on.
 	Key *TaskKey `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// Who it is for; at most 1024 bytes.
+	// The person or program that the task works for; at most 1024 bytes.
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// Its configuration.
+	// The configuration of a new task.
 	Config *TaskConfig `protobuf:"bytes,4,opt,name=config,proto3" json:"config,omitempty"`
-	// Who will work on it. Required, with an instance_id.
+	// The client that will work on the task. Required.
 	Holder *Holder `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// 0, or the generation the caller last had: if the task was taken over since, STALE_LEASE.
-	LeaseGeneration uint64 `protobuf:"varint,7,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// What a new task takes over: `AUTO` (also if empty: from the newest task that has something to take over, of the ten newest
-	// that FindPreviousContexts finds, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a
-	// task that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
-	// system prompt. A task that is there already is taken up as it is.
-	Inherit string `protobuf:"bytes,8,opt,name=inherit,proto3" json:"inherit,omitempty"`
-	// The system prompt: appended as the first message of a new task. At most as large as a message may be.
-	SystemMessage string `protobuf:"bytes,9,opt,name=system_message,json=systemMessage,proto3" json:"system_message,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What a new task inherits: it becomes the first message of the view after the system prompt. A task that is taken up
+	// inherits nothing. Unset: INHERIT_MODE_AUTO.
+	//
+	// Types that are valid to be assigned to Inherit:
+	//
+	//	*StartTaskRequest_InheritMode
+	//	*StartTaskRequest_InheritFrom
+	Inherit isStartTaskRequest_Inherit `protobuf_oneof:"inherit"`
+	// The system prompt, appended as the first message of a new task. It can be as large as a message. Empty: none.
+	SystemMessage string `protobuf:"bytes,8,opt,name=system_message,json=systemMessage,proto3" json:"system_message,omitempty"`
+	// Names the call; 1 to 128 visible ASCII characters.
+	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The generation that the caller last held, or 0. If the task was taken over since, the call fails with STALE_LEASE.
+	LeaseGeneration uint64 `protobuf:"varint,10,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *StartTaskRequest) Reset() {
@@ -116,6 +579,38 @@ func (x *StartTaskRequest) GetHolder() *Holder {
 	return nil
 }
 
+func (x *StartTaskRequest) GetInherit() isStartTaskRequest_Inherit {
+	if x != nil {
+		return x.Inherit
+	}
+	return nil
+}
+
+func (x *StartTaskRequest) GetInheritMode() InheritMode {
+	if x != nil {
+		if x, ok := x.Inherit.(*StartTaskRequest_InheritMode); ok {
+			return x.InheritMode
+		}
+	}
+	return InheritMode_INHERIT_MODE_UNSPECIFIED
+}
+
+func (x *StartTaskRequest) GetInheritFrom() string {
+	if x != nil {
+		if x, ok := x.Inherit.(*StartTaskRequest_InheritFrom); ok {
+			return x.InheritFrom
+		}
+	}
+	return ""
+}
+
+func (x *StartTaskRequest) GetSystemMessage() string {
+	if x != nil {
+		return x.SystemMessage
+	}
+	return ""
+}
+
 func (x *StartTaskRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
@@ -130,34 +625,38 @@ func (x *StartTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-func (x *StartTaskRequest) GetInherit() string {
-	if x != nil {
-		return x.Inherit
-	}
-	return ""
+type isStartTaskRequest_Inherit interface {
+	isStartTaskRequest_Inherit()
 }
 
-func (x *StartTaskRequest) GetSystemMessage() string {
-	if x != nil {
-		return x.SystemMessage
-	}
-	return ""
+type StartTaskRequest_InheritMode struct {
+	// A rule that chooses the task to inherit from.
+	InheritMode InheritMode `protobuf:"varint,6,opt,name=inherit_mode,json=inheritMode,proto3,enum=contextstore.v1.InheritMode,oneof"`
 }
 
-// The task that was started.
+type StartTaskRequest_InheritFrom struct {
+	// The id of a task that has ended.
+	InheritFrom string `protobuf:"bytes,7,opt,name=inherit_from,json=inheritFrom,proto3,oneof"`
+}
+
+func (*StartTaskRequest_InheritMode) isStartTaskRequest_Inherit() {}
+
+func (*StartTaskRequest_InheritFrom) isStartTaskRequest_Inherit() {}
+
+// The response of StartTask.
 type StartTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// The lease to write under.
+	// The generation of the new lease.
 	LeaseGeneration uint64 `protobuf:"varint,2,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// Whether it was made, rather than taken up.
+	// Whether the task was created; false if a running one was taken up.
 	Created bool `protobuf:"varint,3,opt,name=created,proto3" json:"created,omitempty"`
-	// How long the lease lives without being renewed.
+	// How long the lease lasts without being renewed.
 	LeaseTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
-	// The task that this one took over from; empty if there was none.
+	// The id of the task that this one inherited from; empty if it inherited nothing.
 	InheritedFrom string `protobuf:"bytes,5,opt,name=inherited_from,json=inheritedFrom,proto3" json:"inherited_from,omitempty"`
-	// With it: a comment for people, as to post on the issue: which task, how it ended, and when.
+	// With inherited_from: a comment for people, to post on the issue, that says which task it was, how it ended, and when.
 	InheritanceComment string `protobuf:"bytes,6,opt,name=inheritance_comment,json=inheritanceComment,proto3" json:"inheritance_comment,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -235,16 +734,16 @@ func (x *StartTaskResponse) GetInheritanceComment() string {
 	return ""
 }
 
-// Asks to go on with a paused task.
+// The request of ResumeTask.
 type ResumeTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Who will work on it. Required, with an instance_id.
+	// The client that will work on the task. Required.
 	Holder *Holder `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// 0, or the generation the caller last had: if the task was taken over since, STALE_LEASE.
+	// The generation that the caller last held, or 0. If the task was taken over since, the call fails with STALE_LEASE.
 	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -308,14 +807,14 @@ func (x *ResumeTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The task that goes on.
+// The response of ResumeTask.
 type ResumeTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// The lease to write under.
+	// The generation of the new lease.
 	LeaseGeneration uint64 `protobuf:"varint,2,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// How long the lease lives without being renewed.
+	// How long the lease lasts without being renewed.
 	LeaseTtl      *durationpb.Duration `protobuf:"bytes,3,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -372,14 +871,14 @@ func (x *ResumeTaskResponse) GetLeaseTtl() *durationpb.Duration {
 	return nil
 }
 
-// Asks to put a task aside.
+// The request of PauseTask.
 type PauseTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -436,7 +935,7 @@ func (x *PauseTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The task was put aside.
+// The response of PauseTask.
 type PauseTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
@@ -482,19 +981,19 @@ func (x *PauseTaskResponse) GetTask() *Task {
 	return nil
 }
 
-// Asks to end a task well.
+// The request of CompleteTask.
 type CompleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
-	// and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
-	// `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes
-	// away, and a retry with the same request_id waits for it. A task in which nothing was said gets none, or all that it inherited.
+	// The final summary, at most 1 MiB; it is written to final_summary.txt. Empty or blank: the server makes one of the
+	// summaries of the task and of the messages after them, by the LLM if one summarises, otherwise by the built-in
+	// summariser. This takes up to `compression.summary_timeout`, or twice as long if the context must be compressed first,
+	// and goes on if the client goes away. A task without a conversation gets no summary, or the one that it inherited.
 	FinalSummary string `protobuf:"bytes,2,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -558,7 +1057,7 @@ func (x *CompleteTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The task ended.
+// The response of CompleteTask.
 type CompleteTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
@@ -604,19 +1103,19 @@ func (x *CompleteTaskResponse) GetTask() *Task {
 	return nil
 }
 
-// Asks to end a task badly.
+// The request of FailTask.
 type FailTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Why; at most 1 MiB.
+	// Why the task failed; at most 1 MiB.
 	ErrorMessage string `protobuf:"bytes,2,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	// What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
-	// and of what came after them, by the built-in summariser.
+	// The final summary, at most 1 MiB; it is written to final_summary.txt. Empty or blank: the built-in summariser makes one
+	// of the summaries of the task and of the messages after them.
 	FinalSummary string `protobuf:"bytes,3,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,5,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -687,7 +1186,7 @@ func (x *FailTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The task ended.
+// The response of FailTask.
 type FailTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
@@ -733,16 +1232,16 @@ func (x *FailTaskResponse) GetTask() *Task {
 	return nil
 }
 
-// Asks to configure a task anew.
+// The request of UpdateTask.
 type UpdateTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The whole configuration. Required.
+	// The new configuration; it replaces the old one as a whole. Required.
 	Config *TaskConfig `protobuf:"bytes,2,opt,name=config,proto3" json:"config,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -806,7 +1305,7 @@ func (x *UpdateTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The task is configured.
+// The response of UpdateTask.
 type UpdateTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
@@ -852,14 +1351,14 @@ func (x *UpdateTaskResponse) GetTask() *Task {
 	return nil
 }
 
-// Asks to remove a task.
+// The request of DeleteTask.
 type DeleteTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Names the call. A removed task remembers nothing: a retry is answered with TASK_NOT_FOUND.
+	// Names the call; 1 to 128 visible ASCII characters. A deleted task remembers no ids.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -916,7 +1415,7 @@ func (x *DeleteTaskRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The task is gone.
+// The response of DeleteTask.
 type DeleteTaskResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -953,12 +1452,12 @@ func (*DeleteTaskResponse) Descriptor() ([]byte, []int) {
 	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{13}
 }
 
-// Asks to keep a lease alive.
+// The request of RenewLease.
 type RenewLeaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease.
 	LeaseGeneration uint64 `protobuf:"varint,2,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1008,10 +1507,10 @@ func (x *RenewLeaseRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The lease lives on.
+// The response of RenewLease.
 type RenewLeaseResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long it lives without being renewed again.
+	// How long the lease lasts from now on without being renewed again.
 	LeaseTtl      *durationpb.Duration `protobuf:"bytes,1,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1054,10 +1553,10 @@ func (x *RenewLeaseResponse) GetLeaseTtl() *durationpb.Duration {
 	return nil
 }
 
-// Asks for a task.
+// The request of GetTask.
 type GetTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid      string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1100,7 +1599,7 @@ func (x *GetTaskRequest) GetTaskUuid() string {
 	return ""
 }
 
-// The task.
+// The response of GetTask.
 type GetTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
@@ -1155,26 +1654,26 @@ func (x *GetTaskResponse) GetPressure() *Pressure {
 	return nil
 }
 
-// Which tasks to list. Empty fields match everything.
+// A condition on tasks. A task matches if all fields match; a field that is empty or unset matches every task.
 type TaskFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Any of these: `running`, `paused`, `completed`, `failed`.
-	Statuses []string `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
-	// Exactly this.
+	// The status is one of these; at most 1024.
+	Statuses []TaskStatus `protobuf:"varint,1,rep,packed,name=statuses,proto3,enum=contextstore.v1.TaskStatus" json:"statuses,omitempty"`
+	// `key.task_source` is exactly this.
 	TaskSource string `protobuf:"bytes,2,opt,name=task_source,json=taskSource,proto3" json:"task_source,omitempty"`
-	// Exactly this.
+	// `key.owner` is exactly this.
 	Owner string `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Exactly this.
+	// `key.repo` is exactly this.
 	Repo string `protobuf:"bytes,4,opt,name=repo,proto3" json:"repo,omitempty"`
-	// Exactly this.
+	// `key.task_type` is exactly this.
 	TaskType string `protobuf:"bytes,5,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"`
-	// Exactly this.
+	// `key.task_id` is exactly this.
 	TaskId string `protobuf:"bytes,6,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Exactly this.
+	// `user` is exactly this.
 	User string `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
-	// Made at this time or later.
+	// The task was created at this time or later.
 	CreatedFrom *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_from,json=createdFrom,proto3" json:"created_from,omitempty"`
-	// Made before this time.
+	// The task was created before this time.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,7 +1709,7 @@ func (*TaskFilter) Descriptor() ([]byte, []int) {
 	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *TaskFilter) GetStatuses() []string {
+func (x *TaskFilter) GetStatuses() []TaskStatus {
 	if x != nil {
 		return x.Statuses
 	}
@@ -1273,16 +1772,16 @@ func (x *TaskFilter) GetCreatedBefore() *timestamppb.Timestamp {
 	return nil
 }
 
-// Asks for tasks.
+// The request of ListTasks.
 type ListTasksRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which.
+	// The tasks to list. Unset: all.
 	Filter *TaskFilter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
-	// `created_desc` (also if empty), `created_asc`, `updated_desc` or `updated_asc`.
-	Order string `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
-	// Most tasks in the answer, at most 1000; 0: 100.
+	// The order of the tasks.
+	Order TaskOrder `protobuf:"varint,2,opt,name=order,proto3,enum=contextstore.v1.TaskOrder" json:"order,omitempty"`
+	// The most tasks on the page, at most 1000; 0: 100.
 	PageSize uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before, with the same filter and order.
+	// `next_page_token` of the previous page, with the same filter and order. Empty: the first page.
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1325,11 +1824,11 @@ func (x *ListTasksRequest) GetFilter() *TaskFilter {
 	return nil
 }
 
-func (x *ListTasksRequest) GetOrder() string {
+func (x *ListTasksRequest) GetOrder() TaskOrder {
 	if x != nil {
 		return x.Order
 	}
-	return ""
+	return TaskOrder_TASK_ORDER_UNSPECIFIED
 }
 
 func (x *ListTasksRequest) GetPageSize() uint32 {
@@ -1346,12 +1845,12 @@ func (x *ListTasksRequest) GetPageToken() string {
 	return ""
 }
 
-// One page.
+// The response of ListTasks.
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tasks.
+	// The tasks of the page.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
-	// Where the next page starts; empty at the end.
+	// The token of the next page; empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1401,7 +1900,474 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 	return ""
 }
 
-// Asks what the server is.
+// The request of ForkTask.
+type ForkTaskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task to copy.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The seq of the last message to copy; 0: all messages.
+	AtSeq uint64 `protobuf:"varint,2,opt,name=at_seq,json=atSeq,proto3" json:"at_seq,omitempty"`
+	// The id of the new task: a UUID. Empty: a new UUIDv7; a retry then creates another task.
+	NewTaskUuid string `protobuf:"bytes,3,opt,name=new_task_uuid,json=newTaskUuid,proto3" json:"new_task_uuid,omitempty"`
+	// The client that will work on the new task. Required.
+	Holder *Holder `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
+	// Names the call, in the new task; 1 to 128 visible ASCII characters.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForkTaskRequest) Reset() {
+	*x = ForkTaskRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForkTaskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForkTaskRequest) ProtoMessage() {}
+
+func (x *ForkTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForkTaskRequest.ProtoReflect.Descriptor instead.
+func (*ForkTaskRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ForkTaskRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *ForkTaskRequest) GetAtSeq() uint64 {
+	if x != nil {
+		return x.AtSeq
+	}
+	return 0
+}
+
+func (x *ForkTaskRequest) GetNewTaskUuid() string {
+	if x != nil {
+		return x.NewTaskUuid
+	}
+	return ""
+}
+
+func (x *ForkTaskRequest) GetHolder() *Holder {
+	if x != nil {
+		return x.Holder
+	}
+	return nil
+}
+
+func (x *ForkTaskRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+// The response of ForkTask.
+type ForkTaskResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The new task.
+	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	// The generation of its lease.
+	LeaseGeneration uint64 `protobuf:"varint,2,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	// How long the lease lasts without being renewed.
+	LeaseTtl      *durationpb.Duration `protobuf:"bytes,3,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForkTaskResponse) Reset() {
+	*x = ForkTaskResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForkTaskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForkTaskResponse) ProtoMessage() {}
+
+func (x *ForkTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForkTaskResponse.ProtoReflect.Descriptor instead.
+func (*ForkTaskResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ForkTaskResponse) GetTask() *Task {
+	if x != nil {
+		return x.Task
+	}
+	return nil
+}
+
+func (x *ForkTaskResponse) GetLeaseGeneration() uint64 {
+	if x != nil {
+		return x.LeaseGeneration
+	}
+	return 0
+}
+
+func (x *ForkTaskResponse) GetLeaseTtl() *durationpb.Duration {
+	if x != nil {
+		return x.LeaseTtl
+	}
+	return nil
+}
+
+// The request of FindPreviousContexts.
+type FindPreviousContextsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The item that the new task works on.
+	Key *TaskKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The person or program that the new task works for.
+	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// The most tasks in the answer, at most 100; 0: 10.
+	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindPreviousContextsRequest) Reset() {
+	*x = FindPreviousContextsRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindPreviousContextsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindPreviousContextsRequest) ProtoMessage() {}
+
+func (x *FindPreviousContextsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindPreviousContextsRequest.ProtoReflect.Descriptor instead.
+func (*FindPreviousContextsRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *FindPreviousContextsRequest) GetKey() *TaskKey {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *FindPreviousContextsRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *FindPreviousContextsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// A task that has ended and that a new one can inherit from.
+type PreviousContext struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// How it ended: COMPLETED or FAILED.
+	Status TaskStatus `protobuf:"varint,2,opt,name=status,proto3,enum=contextstore.v1.TaskStatus" json:"status,omitempty"`
+	// When it ended.
+	CompleteTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=complete_time,json=completeTime,proto3" json:"complete_time,omitempty"`
+	// Whether it has a final summary.
+	HasFinalSummary bool `protobuf:"varint,4,opt,name=has_final_summary,json=hasFinalSummary,proto3" json:"has_final_summary,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PreviousContext) Reset() {
+	*x = PreviousContext{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreviousContext) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreviousContext) ProtoMessage() {}
+
+func (x *PreviousContext) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreviousContext.ProtoReflect.Descriptor instead.
+func (*PreviousContext) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PreviousContext) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *PreviousContext) GetStatus() TaskStatus {
+	if x != nil {
+		return x.Status
+	}
+	return TaskStatus_TASK_STATUS_UNSPECIFIED
+}
+
+func (x *PreviousContext) GetCompleteTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CompleteTime
+	}
+	return nil
+}
+
+func (x *PreviousContext) GetHasFinalSummary() bool {
+	if x != nil {
+		return x.HasFinalSummary
+	}
+	return false
+}
+
+// The response of FindPreviousContexts.
+type FindPreviousContextsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tasks, newest first.
+	Contexts      []*PreviousContext `protobuf:"bytes,1,rep,name=contexts,proto3" json:"contexts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindPreviousContextsResponse) Reset() {
+	*x = FindPreviousContextsResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindPreviousContextsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindPreviousContextsResponse) ProtoMessage() {}
+
+func (x *FindPreviousContextsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindPreviousContextsResponse.ProtoReflect.Descriptor instead.
+func (*FindPreviousContextsResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *FindPreviousContextsResponse) GetContexts() []*PreviousContext {
+	if x != nil {
+		return x.Contexts
+	}
+	return nil
+}
+
+// The request of GetInheritanceContext.
+type GetInheritanceContextRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task that has ended.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The most tokens of the text, at least 200; 0: as many as a task gets that configures neither a limit nor an
+	// inheritance. A task with a smaller limit inherits no more than a quarter of it.
+	MaxSummaryTokens uint64 `protobuf:"varint,2,opt,name=max_summary_tokens,json=maxSummaryTokens,proto3" json:"max_summary_tokens,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *GetInheritanceContextRequest) Reset() {
+	*x = GetInheritanceContextRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInheritanceContextRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInheritanceContextRequest) ProtoMessage() {}
+
+func (x *GetInheritanceContextRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInheritanceContextRequest.ProtoReflect.Descriptor instead.
+func (*GetInheritanceContextRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *GetInheritanceContextRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *GetInheritanceContextRequest) GetMaxSummaryTokens() uint64 {
+	if x != nil {
+		return x.MaxSummaryTokens
+	}
+	return 0
+}
+
+// The response of GetInheritanceContext.
+type GetInheritanceContextResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The task, and how it ended.
+	Context *PreviousContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
+	// The text as a new task would have it.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// The tokens of the text.
+	Tokens uint64 `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Whether the text was cut, for this task or for an earlier one that passed it on.
+	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
+	// A comment for people that says which task it was, how it ended, and when.
+	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetInheritanceContextResponse) Reset() {
+	*x = GetInheritanceContextResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetInheritanceContextResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetInheritanceContextResponse) ProtoMessage() {}
+
+func (x *GetInheritanceContextResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetInheritanceContextResponse.ProtoReflect.Descriptor instead.
+func (*GetInheritanceContextResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *GetInheritanceContextResponse) GetContext() *PreviousContext {
+	if x != nil {
+		return x.Context
+	}
+	return nil
+}
+
+func (x *GetInheritanceContextResponse) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *GetInheritanceContextResponse) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *GetInheritanceContextResponse) GetTruncated() bool {
+	if x != nil {
+		return x.Truncated
+	}
+	return false
+}
+
+func (x *GetInheritanceContextResponse) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+// The request of GetServerInfo.
 type GetServerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1410,7 +2376,7 @@ type GetServerInfoRequest struct {
 
 func (x *GetServerInfoRequest) Reset() {
 	*x = GetServerInfoRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[21]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1422,7 +2388,7 @@ func (x *GetServerInfoRequest) String() string {
 func (*GetServerInfoRequest) ProtoMessage() {}
 
 func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[21]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1435,30 +2401,30 @@ func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{21}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{28}
 }
 
-// What the server takes.
+// The limits of the server.
 type ServerLimits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Largest message, in bytes.
+	// The largest message, in bytes.
 	MessageBytes uint64 `protobuf:"varint,1,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
-	// Bytes of requests that may be in flight, over all calls.
+	// The most bytes of requests in flight, over all calls.
 	BytesInFlight uint64 `protobuf:"varint,2,opt,name=bytes_in_flight,json=bytesInFlight,proto3" json:"bytes_in_flight,omitempty"`
-	// Calls on one connection at once.
+	// The most concurrent calls on one connection.
 	StreamsPerConnection uint64 `protobuf:"varint,3,opt,name=streams_per_connection,json=streamsPerConnection,proto3" json:"streams_per_connection,omitempty"`
-	// Connections at once, on each address.
+	// The most concurrent connections to each address.
 	Connections uint64 `protobuf:"varint,4,opt,name=connections,proto3" json:"connections,omitempty"`
-	// Streams of reading calls at once, over all connections.
+	// The most concurrent calls that stream a response, over all connections.
 	ReadStreams uint64 `protobuf:"varint,5,opt,name=read_streams,json=readStreams,proto3" json:"read_streams,omitempty"`
-	// Largest chunk of StreamCurrent, in bytes.
+	// The largest chunk of StreamCurrent, in bytes.
 	ChunkBytes uint64 `protobuf:"varint,6,opt,name=chunk_bytes,json=chunkBytes,proto3" json:"chunk_bytes,omitempty"`
-	// Bytes the logs and the view of one task may take; 0: no limit.
+	// The most bytes of one task's logs and view; 0: no limit.
 	TaskBytes uint64 `protobuf:"varint,7,opt,name=task_bytes,json=taskBytes,proto3" json:"task_bytes,omitempty"`
-	// Bytes all tasks together may take on disk, with all their files; 0: no limit.
+	// The most bytes of all tasks on disk, with all of their files; 0: no limit.
 	StoreBytes uint64 `protobuf:"varint,8,opt,name=store_bytes,json=storeBytes,proto3" json:"store_bytes,omitempty"`
-	// How long a reader may take nothing before its stream is closed with STALLED. If it takes nothing for twice as
-	// long, and nothing else goes on over its connection, that is closed too.
+	// How long a client may read nothing of a stream before it is closed with STALLED. If the client reads nothing for twice
+	// as long and nothing else goes on over its connection, the connection is closed, too.
 	ReadIdle      *durationpb.Duration `protobuf:"bytes,9,opt,name=read_idle,json=readIdle,proto3" json:"read_idle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1466,7 +2432,7 @@ type ServerLimits struct {
 
 func (x *ServerLimits) Reset() {
 	*x = ServerLimits{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[22]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +2444,7 @@ func (x *ServerLimits) String() string {
 func (*ServerLimits) ProtoMessage() {}
 
 func (x *ServerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[22]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +2457,7 @@ func (x *ServerLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
 func (*ServerLimits) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{22}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ServerLimits) GetMessageBytes() uint64 {
@@ -1557,28 +2523,29 @@ func (x *ServerLimits) GetReadIdle() *durationpb.Duration {
 	return nil
 }
 
-// What the server is.
+// The response of GetServerInfo.
 type GetServerInfoResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its version.
+	// The version of the server.
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// The newest format of task directories that it reads and writes.
+	// The newest format of task directories that the server reads and writes.
 	FormatVersion uint32 `protobuf:"varint,2,opt,name=format_version,json=formatVersion,proto3" json:"format_version,omitempty"`
-	// What it takes.
+	// The limits of the server.
 	Limits *ServerLimits `protobuf:"bytes,3,opt,name=limits,proto3" json:"limits,omitempty"`
-	// What it can do, for clients of several versions: `watch`, `pipelined_append`, …
+	// What the server can do, for clients that work with several versions: `watch`, `pipelined_append`, … A newer server can
+	// have more.
 	Features []string `protobuf:"bytes,4,rep,name=features,proto3" json:"features,omitempty"`
-	// Its data directory, as it was configured.
+	// The data directory, as it was configured.
 	DataDir string `protobuf:"bytes,5,opt,name=data_dir,json=dataDir,proto3" json:"data_dir,omitempty"`
-	// The durability of tasks that ask for none.
-	Durability string `protobuf:"bytes,6,opt,name=durability,proto3" json:"durability,omitempty"`
-	// How long a lease lives without being renewed.
+	// The durability of tasks that configure none.
+	Durability Durability `protobuf:"varint,6,opt,name=durability,proto3,enum=contextstore.v1.Durability" json:"durability,omitempty"`
+	// How long a lease lasts without being renewed.
 	LeaseTtl *durationpb.Duration `protobuf:"bytes,7,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
-	// Why it takes no writes; empty if it takes them.
-	ReadOnly string `protobuf:"bytes,8,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
-	// When it was started.
+	// Why the server accepts no changes; empty if it accepts them.
+	ReadOnlyReason string `protobuf:"bytes,8,opt,name=read_only_reason,json=readOnlyReason,proto3" json:"read_only_reason,omitempty"`
+	// When the server was started.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Its process.
+	// The process id of the server.
 	ProcessId     uint32 `protobuf:"varint,10,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1586,7 +2553,7 @@ type GetServerInfoResponse struct {
 
 func (x *GetServerInfoResponse) Reset() {
 	*x = GetServerInfoResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[23]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +2565,7 @@ func (x *GetServerInfoResponse) String() string {
 func (*GetServerInfoResponse) ProtoMessage() {}
 
 func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[23]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +2578,7 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
 func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{23}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetServerInfoResponse) GetVersion() string {
@@ -1649,11 +2616,11 @@ func (x *GetServerInfoResponse) GetDataDir() string {
 	return ""
 }
 
-func (x *GetServerInfoResponse) GetDurability() string {
+func (x *GetServerInfoResponse) GetDurability() Durability {
 	if x != nil {
 		return x.Durability
 	}
-	return ""
+	return Durability_DURABILITY_UNSPECIFIED
 }
 
 func (x *GetServerInfoResponse) GetLeaseTtl() *durationpb.Duration {
@@ -1663,9 +2630,9 @@ func (x *GetServerInfoResponse) GetLeaseTtl() *durationpb.Duration {
 	return nil
 }
 
-func (x *GetServerInfoResponse) GetReadOnly() string {
+func (x *GetServerInfoResponse) GetReadOnlyReason() string {
 	if x != nil {
-		return x.ReadOnly
+		return x.ReadOnlyReason
 	}
 	return ""
 }
@@ -1684,34 +2651,22 @@ func (x *GetServerInfoResponse) GetProcessId() uint32 {
 	return 0
 }
 
-// A message to append.
+// The request of AppendMessage.
 type AppendMessageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The message, in one of two forms. Required.
-	//
-	// Types that are valid to be assigned to Body:
-	//
-	//	*AppendMessageRequest_Message
-	//	*AppendMessageRequest_MessageJson
-	Body isAppendMessageRequest_Body `protobuf_oneof:"body"`
-	// Whether to pin it.
-	Pinned bool `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
-	// not beginning with a dot.
-	OutputRef string `protobuf:"bytes,5,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
-	LeaseGeneration uint64 `protobuf:"varint,7,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	// The message. Its request_id names the call. Required.
+	Message *NewMessage `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// The generation of the caller's lease; 0: none.
+	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AppendMessageRequest) Reset() {
 	*x = AppendMessageRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[24]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +2678,7 @@ func (x *AppendMessageRequest) String() string {
 func (*AppendMessageRequest) ProtoMessage() {}
 
 func (x *AppendMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[24]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +2691,7 @@ func (x *AppendMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMessageRequest.ProtoReflect.Descriptor instead.
 func (*AppendMessageRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{24}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AppendMessageRequest) GetTaskUuid() string {
@@ -1746,50 +2701,11 @@ func (x *AppendMessageRequest) GetTaskUuid() string {
 	return ""
 }
 
-func (x *AppendMessageRequest) GetBody() isAppendMessageRequest_Body {
+func (x *AppendMessageRequest) GetMessage() *NewMessage {
 	if x != nil {
-		return x.Body
+		return x.Message
 	}
 	return nil
-}
-
-func (x *AppendMessageRequest) GetMessage() *Message {
-	if x != nil {
-		if x, ok := x.Body.(*AppendMessageRequest_Message); ok {
-			return x.Message
-		}
-	}
-	return nil
-}
-
-func (x *AppendMessageRequest) GetMessageJson() string {
-	if x != nil {
-		if x, ok := x.Body.(*AppendMessageRequest_MessageJson); ok {
-			return x.MessageJson
-		}
-	}
-	return ""
-}
-
-func (x *AppendMessageRequest) GetPinned() bool {
-	if x != nil {
-		return x.Pinned
-	}
-	return false
-}
-
-func (x *AppendMessageRequest) GetOutputRef() string {
-	if x != nil {
-		return x.OutputRef
-	}
-	return ""
-}
-
-func (x *AppendMessageRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 func (x *AppendMessageRequest) GetLeaseGeneration() uint64 {
@@ -1799,48 +2715,26 @@ func (x *AppendMessageRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-type isAppendMessageRequest_Body interface {
-	isAppendMessageRequest_Body()
-}
-
-type AppendMessageRequest_Message struct {
-	// By its fields.
-	Message *Message `protobuf:"bytes,2,opt,name=message,proto3,oneof"`
-}
-
-type AppendMessageRequest_MessageJson struct {
-	// A whole OpenAI chat message as an SDK produced it: a JSON object with a role and content, which is text or
-	// an array of parts; only an assistant may do without, if it has tool_calls, a refusal, audio or a
-	// function_call. Fields OpenAI does not know are kept. Refused are: what is not a JSON object, a key that stands
-	// twice in one object, a role not named here, a message that is too large. Lone surrogates become U+FFFD. What is
-	// wrong inside is named like `message_json.role`.
-	MessageJson string `protobuf:"bytes,3,opt,name=message_json,json=messageJson,proto3,oneof"`
-}
-
-func (*AppendMessageRequest_Message) isAppendMessageRequest_Body() {}
-
-func (*AppendMessageRequest_MessageJson) isAppendMessageRequest_Body() {}
-
-// The message is durable.
+// The response of AppendMessage: the message is durable.
 type AppendMessageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number.
+	// The number of the message, from 1.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Its tokens as the task's counter counts them, before they are calibrated.
+	// Its tokens as the task's counter counts them, before calibration.
 	Tokens uint64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Whether a call with the same request_id had appended it before.
+	// Whether an earlier call with the same request_id had appended it.
 	Duplicate bool `protobuf:"varint,3,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	// How full the context is with it.
 	Pressure *Pressure `protobuf:"bytes,4,opt,name=pressure,proto3" json:"pressure,omitempty"`
-	// What was masked in it before it was written.
-	Masked        []*Masked `protobuf:"bytes,5,rep,name=masked,proto3" json:"masked,omitempty"`
+	// The secrets that were masked in it before it was written.
+	Masked        []*MaskedSecrets `protobuf:"bytes,5,rep,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppendMessageResponse) Reset() {
 	*x = AppendMessageResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[25]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +2746,7 @@ func (x *AppendMessageResponse) String() string {
 func (*AppendMessageResponse) ProtoMessage() {}
 
 func (x *AppendMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[25]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2759,7 @@ func (x *AppendMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMessageResponse.ProtoReflect.Descriptor instead.
 func (*AppendMessageResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{25}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AppendMessageResponse) GetSeq() uint64 {
@@ -1896,46 +2790,30 @@ func (x *AppendMessageResponse) GetPressure() *Pressure {
 	return nil
 }
 
-func (x *AppendMessageResponse) GetMasked() []*Masked {
+func (x *AppendMessageResponse) GetMasked() []*MaskedSecrets {
 	if x != nil {
 		return x.Masked
 	}
 	return nil
 }
 
-// A message to append: the fields of AppendMessageRequest.
+// A request of AppendMessages: messages to append to one task, in order.
 type AppendMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The message, in one of two forms. Required.
-	//
-	// Types that are valid to be assigned to Body:
-	//
-	//	*AppendMessagesRequest_Message
-	//	*AppendMessagesRequest_MessageJson
-	Body isAppendMessagesRequest_Body `protobuf_oneof:"body"`
-	// Whether to pin it.
-	Pinned bool `protobuf:"varint,4,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
-	// not beginning with a dot.
-	OutputRef string `protobuf:"bytes,5,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
-	LeaseGeneration uint64 `protobuf:"varint,7,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// Messages of the same task, under the same lease, that follow this one: a caller that has many at hand saves both
-	// sides work. At most 1 023, and the request is no larger than one message may be. One with a field that is not
-	// valid has the whole request refused. Else they are applied one by one, as if each had come alone, and answered
-	// together.
-	More          []*NewMessage `protobuf:"bytes,8,rep,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The messages, 1 to 1 024. Each is appended and remembered on its own, as if AppendMessage had sent it, but if a field of
+	// one is invalid, the whole request is refused. A request with several messages is at most as large as one message may be.
+	Messages []*NewMessage `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
+	// The generation of the caller's lease; 0: none.
+	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AppendMessagesRequest) Reset() {
 	*x = AppendMessagesRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[26]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2825,7 @@ func (x *AppendMessagesRequest) String() string {
 func (*AppendMessagesRequest) ProtoMessage() {}
 
 func (x *AppendMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[26]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2838,7 @@ func (x *AppendMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMessagesRequest.ProtoReflect.Descriptor instead.
 func (*AppendMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{26}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AppendMessagesRequest) GetTaskUuid() string {
@@ -1970,50 +2848,11 @@ func (x *AppendMessagesRequest) GetTaskUuid() string {
 	return ""
 }
 
-func (x *AppendMessagesRequest) GetBody() isAppendMessagesRequest_Body {
+func (x *AppendMessagesRequest) GetMessages() []*NewMessage {
 	if x != nil {
-		return x.Body
+		return x.Messages
 	}
 	return nil
-}
-
-func (x *AppendMessagesRequest) GetMessage() *Message {
-	if x != nil {
-		if x, ok := x.Body.(*AppendMessagesRequest_Message); ok {
-			return x.Message
-		}
-	}
-	return nil
-}
-
-func (x *AppendMessagesRequest) GetMessageJson() string {
-	if x != nil {
-		if x, ok := x.Body.(*AppendMessagesRequest_MessageJson); ok {
-			return x.MessageJson
-		}
-	}
-	return ""
-}
-
-func (x *AppendMessagesRequest) GetPinned() bool {
-	if x != nil {
-		return x.Pinned
-	}
-	return false
-}
-
-func (x *AppendMessagesRequest) GetOutputRef() string {
-	if x != nil {
-		return x.OutputRef
-	}
-	return ""
-}
-
-func (x *AppendMessagesRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 func (x *AppendMessagesRequest) GetLeaseGeneration() uint64 {
@@ -2023,167 +2862,19 @@ func (x *AppendMessagesRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-func (x *AppendMessagesRequest) GetMore() []*NewMessage {
-	if x != nil {
-		return x.More
-	}
-	return nil
-}
-
-type isAppendMessagesRequest_Body interface {
-	isAppendMessagesRequest_Body()
-}
-
-type AppendMessagesRequest_Message struct {
-	// By its fields.
-	Message *Message `protobuf:"bytes,2,opt,name=message,proto3,oneof"`
-}
-
-type AppendMessagesRequest_MessageJson struct {
-	// A whole OpenAI chat message as an SDK produced it.
-	MessageJson string `protobuf:"bytes,3,opt,name=message_json,json=messageJson,proto3,oneof"`
-}
-
-func (*AppendMessagesRequest_Message) isAppendMessagesRequest_Body() {}
-
-func (*AppendMessagesRequest_MessageJson) isAppendMessagesRequest_Body() {}
-
-// A message to append, together with others.
-type NewMessage struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The message, in one of two forms. Required.
-	//
-	// Types that are valid to be assigned to Body:
-	//
-	//	*NewMessage_Message
-	//	*NewMessage_MessageJson
-	Body isNewMessage_Body `protobuf_oneof:"body"`
-	// Whether to pin it.
-	Pinned bool `protobuf:"varint,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	// The full output of a tool, if the message holds a cut view of it.
-	OutputRef string `protobuf:"bytes,4,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
-	// Names the call.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NewMessage) Reset() {
-	*x = NewMessage{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NewMessage) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NewMessage) ProtoMessage() {}
-
-func (x *NewMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NewMessage.ProtoReflect.Descriptor instead.
-func (*NewMessage) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *NewMessage) GetBody() isNewMessage_Body {
-	if x != nil {
-		return x.Body
-	}
-	return nil
-}
-
-func (x *NewMessage) GetMessage() *Message {
-	if x != nil {
-		if x, ok := x.Body.(*NewMessage_Message); ok {
-			return x.Message
-		}
-	}
-	return nil
-}
-
-func (x *NewMessage) GetMessageJson() string {
-	if x != nil {
-		if x, ok := x.Body.(*NewMessage_MessageJson); ok {
-			return x.MessageJson
-		}
-	}
-	return ""
-}
-
-func (x *NewMessage) GetPinned() bool {
-	if x != nil {
-		return x.Pinned
-	}
-	return false
-}
-
-func (x *NewMessage) GetOutputRef() string {
-	if x != nil {
-		return x.OutputRef
-	}
-	return ""
-}
-
-func (x *NewMessage) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-type isNewMessage_Body interface {
-	isNewMessage_Body()
-}
-
-type NewMessage_Message struct {
-	// By its fields.
-	Message *Message `protobuf:"bytes,1,opt,name=message,proto3,oneof"`
-}
-
-type NewMessage_MessageJson struct {
-	// A whole OpenAI chat message as an SDK produced it.
-	MessageJson string `protobuf:"bytes,2,opt,name=message_json,json=messageJson,proto3,oneof"`
-}
-
-func (*NewMessage_Message) isNewMessage_Body() {}
-
-func (*NewMessage_MessageJson) isNewMessage_Body() {}
-
-// The message is durable, and all before it.
+// A response of AppendMessages: these messages and all before them are durable.
 type AppendMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number.
-	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Its tokens.
-	Tokens uint64 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Whether a call with the same request_id had appended it before.
-	Duplicate bool `protobuf:"varint,3,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	// How full the context is with it.
-	Pressure *Pressure `protobuf:"bytes,4,opt,name=pressure,proto3" json:"pressure,omitempty"`
-	// The answers to `more` of the request, in order. Fewer, if one of them failed: then its error follows.
-	More []*AppendMessageResponse `protobuf:"bytes,5,rep,name=more,proto3" json:"more,omitempty"`
-	// What was masked in it before it was written.
-	Masked        []*Masked `protobuf:"bytes,6,rep,name=masked,proto3" json:"masked,omitempty"`
+	// One response for each message of the request, in order. If a message cannot be appended, the responses of the messages
+	// before it come first, and the error follows.
+	Responses     []*AppendMessageResponse `protobuf:"bytes,1,rep,name=responses,proto3" json:"responses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppendMessagesResponse) Reset() {
 	*x = AppendMessagesResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[28]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2886,7 @@ func (x *AppendMessagesResponse) String() string {
 func (*AppendMessagesResponse) ProtoMessage() {}
 
 func (x *AppendMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[28]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,72 +2899,954 @@ func (x *AppendMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMessagesResponse.ProtoReflect.Descriptor instead.
 func (*AppendMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{28}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{34}
 }
 
-func (x *AppendMessagesResponse) GetSeq() uint64 {
+func (x *AppendMessagesResponse) GetResponses() []*AppendMessageResponse {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
+// The request of GetMessage.
+type GetMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The number of the message, from 1.
+	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetMessageRequest) Reset() {
+	*x = GetMessageRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessageRequest) ProtoMessage() {}
+
+func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
+func (*GetMessageRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetMessageRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *GetMessageRequest) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
 	return 0
 }
 
-func (x *AppendMessagesResponse) GetTokens() uint64 {
-	if x != nil {
-		return x.Tokens
-	}
-	return 0
+// The response of GetMessage.
+type GetMessageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The line of messages.jsonl: seq, role, timestamp, tokens and so on, then the message.
+	Record []byte `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// Whether the message is pinned.
+	Pinned        bool `protobuf:"varint,2,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AppendMessagesResponse) GetDuplicate() bool {
+func (x *GetMessageResponse) Reset() {
+	*x = GetMessageResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetMessageResponse) ProtoMessage() {}
+
+func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[36]
 	if x != nil {
-		return x.Duplicate
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
+func (*GetMessageResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *GetMessageResponse) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *GetMessageResponse) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
 	}
 	return false
 }
 
-func (x *AppendMessagesResponse) GetPressure() *Pressure {
+// The request of StreamMessages.
+type StreamMessagesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The first message. 0: the start of the log, with the events before the first message.
+	FromSeq uint64 `protobuf:"varint,2,opt,name=from_seq,json=fromSeq,proto3" json:"from_seq,omitempty"`
+	// The last message, with the events after it. 0: the end of the log.
+	ToSeq uint64 `protobuf:"varint,3,opt,name=to_seq,json=toSeq,proto3" json:"to_seq,omitempty"`
+	// The most records; 0: no limit.
+	Limit uint64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Whether to go on with what is appended later. Set this or `to_seq`, not both.
+	Follow bool `protobuf:"varint,5,opt,name=follow,proto3" json:"follow,omitempty"`
+	// The kinds of records to return; at most 1024. Empty: all kinds.
+	Kinds         []RecordKind `protobuf:"varint,6,rep,packed,name=kinds,proto3,enum=contextstore.v1.RecordKind" json:"kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamMessagesRequest) Reset() {
+	*x = StreamMessagesRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamMessagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamMessagesRequest) ProtoMessage() {}
+
+func (x *StreamMessagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamMessagesRequest.ProtoReflect.Descriptor instead.
+func (*StreamMessagesRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *StreamMessagesRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *StreamMessagesRequest) GetFromSeq() uint64 {
+	if x != nil {
+		return x.FromSeq
+	}
+	return 0
+}
+
+func (x *StreamMessagesRequest) GetToSeq() uint64 {
+	if x != nil {
+		return x.ToSeq
+	}
+	return 0
+}
+
+func (x *StreamMessagesRequest) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *StreamMessagesRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *StreamMessagesRequest) GetKinds() []RecordKind {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+// A response of StreamMessages: a batch of records.
+type StreamMessagesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Lines as they stand in the log: JSON objects with their checksums.
+	Records       [][]byte `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamMessagesResponse) Reset() {
+	*x = StreamMessagesResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamMessagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamMessagesResponse) ProtoMessage() {}
+
+func (x *StreamMessagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamMessagesResponse.ProtoReflect.Descriptor instead.
+func (*StreamMessagesResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *StreamMessagesResponse) GetRecords() [][]byte {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// The request of PinMessage.
+type PinMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The number of the message, from 1.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Names the call; 1 to 128 visible ASCII characters.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The generation of the caller's lease; 0: none.
+	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PinMessageRequest) Reset() {
+	*x = PinMessageRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinMessageRequest) ProtoMessage() {}
+
+func (x *PinMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinMessageRequest.ProtoReflect.Descriptor instead.
+func (*PinMessageRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *PinMessageRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *PinMessageRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *PinMessageRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *PinMessageRequest) GetLeaseGeneration() uint64 {
+	if x != nil {
+		return x.LeaseGeneration
+	}
+	return 0
+}
+
+// The response of PinMessage.
+type PinMessageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinMessageResponse) Reset() {
+	*x = PinMessageResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinMessageResponse) ProtoMessage() {}
+
+func (x *PinMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinMessageResponse.ProtoReflect.Descriptor instead.
+func (*PinMessageResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{40}
+}
+
+// The request of UnpinMessage.
+type UnpinMessageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The number of the message, from 1.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Names the call; 1 to 128 visible ASCII characters.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The generation of the caller's lease; 0: none.
+	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *UnpinMessageRequest) Reset() {
+	*x = UnpinMessageRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinMessageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinMessageRequest) ProtoMessage() {}
+
+func (x *UnpinMessageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinMessageRequest.ProtoReflect.Descriptor instead.
+func (*UnpinMessageRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *UnpinMessageRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *UnpinMessageRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *UnpinMessageRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *UnpinMessageRequest) GetLeaseGeneration() uint64 {
+	if x != nil {
+		return x.LeaseGeneration
+	}
+	return 0
+}
+
+// The response of UnpinMessage.
+type UnpinMessageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnpinMessageResponse) Reset() {
+	*x = UnpinMessageResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinMessageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinMessageResponse) ProtoMessage() {}
+
+func (x *UnpinMessageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinMessageResponse.ProtoReflect.Descriptor instead.
+func (*UnpinMessageResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{42}
+}
+
+// The request of StreamCurrent.
+type StreamCurrentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The offset of the first byte: 0, or the end of the last chunk that was received.
+	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The generation of the view that is expected; another one is refused with STALE_VIEW. Required with an offset. Unset: the
+	// newest generation.
+	Generation *uint64 `protobuf:"varint,3,opt,name=generation,proto3,oneof" json:"generation,omitempty"`
+	// The size of a chunk in bytes, at most 4 MiB; 0: 256 KiB.
+	ChunkBytes uint32 `protobuf:"varint,4,opt,name=chunk_bytes,json=chunkBytes,proto3" json:"chunk_bytes,omitempty"`
+	// The view as it was after this message; 0: as it is now.
+	AsOfSeq       uint64 `protobuf:"varint,5,opt,name=as_of_seq,json=asOfSeq,proto3" json:"as_of_seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamCurrentRequest) Reset() {
+	*x = StreamCurrentRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamCurrentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamCurrentRequest) ProtoMessage() {}
+
+func (x *StreamCurrentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamCurrentRequest.ProtoReflect.Descriptor instead.
+func (*StreamCurrentRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *StreamCurrentRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *StreamCurrentRequest) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *StreamCurrentRequest) GetGeneration() uint64 {
+	if x != nil && x.Generation != nil {
+		return *x.Generation
+	}
+	return 0
+}
+
+func (x *StreamCurrentRequest) GetChunkBytes() uint32 {
+	if x != nil {
+		return x.ChunkBytes
+	}
+	return 0
+}
+
+func (x *StreamCurrentRequest) GetAsOfSeq() uint64 {
+	if x != nil {
+		return x.AsOfSeq
+	}
+	return 0
+}
+
+// A response of StreamCurrent: a chunk of the view. An empty view is one response without data.
+type StreamCurrentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes of current.jsonl. A chunk may end within a line.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// The offset of the first byte.
+	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// The generation of the view.
+	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The length of the whole view, in bytes.
+	TotalBytes    uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamCurrentResponse) Reset() {
+	*x = StreamCurrentResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamCurrentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamCurrentResponse) ProtoMessage() {}
+
+func (x *StreamCurrentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamCurrentResponse.ProtoReflect.Descriptor instead.
+func (*StreamCurrentResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *StreamCurrentResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *StreamCurrentResponse) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *StreamCurrentResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *StreamCurrentResponse) GetTotalBytes() uint64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+// The request of RenderContext.
+type RenderContextRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// The provider that the body is for. Required.
+	Provider Provider `protobuf:"varint,2,opt,name=provider,proto3,enum=contextstore.v1.Provider" json:"provider,omitempty"`
+	// The model. Empty: the task's `config.model`; one of the two is required.
+	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
+	// Parameters in the provider's own terms: a JSON object whose fields become fields of the body. It may not have the fields
+	// that are rendered: `model`, `messages`, `input`, `system`, `instructions`, `tools`. Empty: none.
+	ParamsJson string `protobuf:"bytes,4,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	// Tools that the model may call: a JSON array in the form of OpenAI's chat completions, for every provider. Names have 1 to
+	// 64 letters, digits, `_` and `-`, and are unique. Empty: none.
+	ToolsJson string `protobuf:"bytes,5,opt,name=tools_json,json=toolsJson,proto3" json:"tools_json,omitempty"`
+	// The largest body in bytes; a larger one is refused with REQUEST_TOO_LARGE. 0: the task's
+	// `config.compression.max_request_bytes`, if it is set; notes then take the place of the oldest images and files of the
+	// view, if the body fits without them.
+	MaxBytes      uint64 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenderContextRequest) Reset() {
+	*x = RenderContextRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenderContextRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenderContextRequest) ProtoMessage() {}
+
+func (x *RenderContextRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenderContextRequest.ProtoReflect.Descriptor instead.
+func (*RenderContextRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *RenderContextRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *RenderContextRequest) GetProvider() Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return Provider_PROVIDER_UNSPECIFIED
+}
+
+func (x *RenderContextRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *RenderContextRequest) GetParamsJson() string {
+	if x != nil {
+		return x.ParamsJson
+	}
+	return ""
+}
+
+func (x *RenderContextRequest) GetToolsJson() string {
+	if x != nil {
+		return x.ToolsJson
+	}
+	return ""
+}
+
+func (x *RenderContextRequest) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+// A response of RenderContext: a piece of the body.
+type RenderContextResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenderContextResponse) Reset() {
+	*x = RenderContextResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenderContextResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenderContextResponse) ProtoMessage() {}
+
+func (x *RenderContextResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenderContextResponse.ProtoReflect.Descriptor instead.
+func (*RenderContextResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *RenderContextResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// The request of GetContextUsage.
+type GetContextUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the task.
+	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
+	// Tools to count too: a JSON array in the form of OpenAI's chat completions. The server does not remember them. Empty: the
+	// tools of the last request that was sent or reported (Chat, RenderContext, RecordUsage).
+	ToolsJson     string `protobuf:"bytes,2,opt,name=tools_json,json=toolsJson,proto3" json:"tools_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetContextUsageRequest) Reset() {
+	*x = GetContextUsageRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetContextUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetContextUsageRequest) ProtoMessage() {}
+
+func (x *GetContextUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetContextUsageRequest.ProtoReflect.Descriptor instead.
+func (*GetContextUsageRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *GetContextUsageRequest) GetTaskUuid() string {
+	if x != nil {
+		return x.TaskUuid
+	}
+	return ""
+}
+
+func (x *GetContextUsageRequest) GetToolsJson() string {
+	if x != nil {
+		return x.ToolsJson
+	}
+	return ""
+}
+
+// The response of GetContextUsage.
+type GetContextUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How full the context is with the tools.
+	Pressure *Pressure `protobuf:"bytes,1,opt,name=pressure,proto3" json:"pressure,omitempty"`
+	// Messages in the view.
+	Messages uint64 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	// Tokens of the view as the counter counts them, before calibration.
+	CountedTokens uint64 `protobuf:"varint,3,opt,name=counted_tokens,json=countedTokens,proto3" json:"counted_tokens,omitempty"`
+	// Tokens of the tools as the counter counts them, before calibration.
+	ToolsTokens uint64 `protobuf:"varint,4,opt,name=tools_tokens,json=toolsTokens,proto3" json:"tools_tokens,omitempty"`
+	// The counter.
+	TokenCounter TokenCounter `protobuf:"varint,5,opt,name=token_counter,json=tokenCounter,proto3,enum=contextstore.v1.TokenCounter" json:"token_counter,omitempty"`
+	// The factor that counts are multiplied by, from reported usage; 1 without any.
+	Calibration float64 `protobuf:"fixed64,6,opt,name=calibration,proto3" json:"calibration,omitempty"`
+	// Bytes of the view.
+	ViewBytes     uint64 `protobuf:"varint,7,opt,name=view_bytes,json=viewBytes,proto3" json:"view_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetContextUsageResponse) Reset() {
+	*x = GetContextUsageResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetContextUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetContextUsageResponse) ProtoMessage() {}
+
+func (x *GetContextUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetContextUsageResponse.ProtoReflect.Descriptor instead.
+func (*GetContextUsageResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *GetContextUsageResponse) GetPressure() *Pressure {
 	if x != nil {
 		return x.Pressure
 	}
 	return nil
 }
 
-func (x *AppendMessagesResponse) GetMore() []*AppendMessageResponse {
+func (x *GetContextUsageResponse) GetMessages() uint64 {
 	if x != nil {
-		return x.More
+		return x.Messages
 	}
-	return nil
+	return 0
 }
 
-func (x *AppendMessagesResponse) GetMasked() []*Masked {
+func (x *GetContextUsageResponse) GetCountedTokens() uint64 {
 	if x != nil {
-		return x.Masked
+		return x.CountedTokens
 	}
-	return nil
+	return 0
 }
 
-// Asks a model.
+func (x *GetContextUsageResponse) GetToolsTokens() uint64 {
+	if x != nil {
+		return x.ToolsTokens
+	}
+	return 0
+}
+
+func (x *GetContextUsageResponse) GetTokenCounter() TokenCounter {
+	if x != nil {
+		return x.TokenCounter
+	}
+	return TokenCounter_TOKEN_COUNTER_UNSPECIFIED
+}
+
+func (x *GetContextUsageResponse) GetCalibration() float64 {
+	if x != nil {
+		return x.Calibration
+	}
+	return 0
+}
+
+func (x *GetContextUsageResponse) GetViewBytes() uint64 {
+	if x != nil {
+		return x.ViewBytes
+	}
+	return 0
+}
+
+// The request of Chat.
 type ChatRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Messages to append first, at most 1 024; those that have no request_id get one that is made of the call's. None: the
-	// model is asked to go on.
+	// Messages to append first, at most 1 024. Empty: the model is asked to go on.
 	Messages []*NewMessage `protobuf:"bytes,2,rep,name=messages,proto3" json:"messages,omitempty"`
-	// Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`. Empty: the task's
-	// `config.llm_provider`, else the server's `llm.provider`.
-	Provider string `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`
-	// The model. Empty: the task's `config.model`, else the provider's `model` in the server's configuration.
+	// The provider to ask. Unspecified: the task's `config.llm_provider`, otherwise the server's `llm.provider`.
+	Provider Provider `protobuf:"varint,3,opt,name=provider,proto3,enum=contextstore.v1.Provider" json:"provider,omitempty"`
+	// The model. Empty: the task's `config.model`, otherwise the provider's `model` in the server's configuration.
 	Model string `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
-	// Parameters, in the provider's own words: a JSON object whose fields become fields of the body. It may not have those
-	// that are rendered (see StreamRequest), nor `stream`, `stream_options`, `n` and `background`.
+	// Parameters, as in RenderContextRequest; also without `stream`, `stream_options`, `n` and `background`.
 	ParamsJson string `protobuf:"bytes,5,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
-	// Tools that the model may call: an array in the form of OpenAI's chat completions, whoever is asked.
+	// Tools that the model may call, as in RenderContextRequest.
 	ToolsJson string `protobuf:"bytes,6,opt,name=tools_json,json=toolsJson,proto3" json:"tools_json,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,8,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2281,7 +3854,7 @@ type ChatRequest struct {
 
 func (x *ChatRequest) Reset() {
 	*x = ChatRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[29]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +3866,7 @@ func (x *ChatRequest) String() string {
 func (*ChatRequest) ProtoMessage() {}
 
 func (x *ChatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[29]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +3879,7 @@ func (x *ChatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatRequest.ProtoReflect.Descriptor instead.
 func (*ChatRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{29}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ChatRequest) GetTaskUuid() string {
@@ -2323,11 +3896,11 @@ func (x *ChatRequest) GetMessages() []*NewMessage {
 	return nil
 }
 
-func (x *ChatRequest) GetProvider() string {
+func (x *ChatRequest) GetProvider() Provider {
 	if x != nil {
 		return x.Provider
 	}
-	return ""
+	return Provider_PROVIDER_UNSPECIFIED
 }
 
 func (x *ChatRequest) GetModel() string {
@@ -2365,10 +3938,10 @@ func (x *ChatRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// What a model says, piece by piece.
+// A response of Chat: an event of the answer.
 type ChatResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// What happened. Clients skip events that they do not know.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -2385,7 +3958,7 @@ type ChatResponse struct {
 
 func (x *ChatResponse) Reset() {
 	*x = ChatResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[30]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +3970,7 @@ func (x *ChatResponse) String() string {
 func (*ChatResponse) ProtoMessage() {}
 
 func (x *ChatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[30]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +3983,7 @@ func (x *ChatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatResponse.ProtoReflect.Descriptor instead.
 func (*ChatResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{30}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ChatResponse) GetEvent() isChatResponse_Event {
@@ -2479,7 +4052,7 @@ type isChatResponse_Event interface {
 }
 
 type ChatResponse_Started struct {
-	// The new messages are durable, and the request is being sent.
+	// The new messages are durable, and the request is being sent. The first event.
 	Started *ChatStarted `protobuf:"bytes,1,opt,name=started,proto3,oneof"`
 }
 
@@ -2489,7 +4062,7 @@ type ChatResponse_Text struct {
 }
 
 type ChatResponse_Reasoning struct {
-	// More of what the model thinks, where the provider tells it.
+	// More of the model's reasoning, where the provider sends it.
 	Reasoning string `protobuf:"bytes,3,opt,name=reasoning,proto3,oneof"`
 }
 
@@ -2499,12 +4072,12 @@ type ChatResponse_ToolCall struct {
 }
 
 type ChatResponse_Usage struct {
-	// What the provider charged.
+	// The tokens that the provider charged.
 	Usage *ChatUsage `protobuf:"bytes,5,opt,name=usage,proto3,oneof"`
 }
 
 type ChatResponse_Done struct {
-	// The answer is durable. Nothing follows.
+	// The answer is durable. The last event.
 	Done *ChatDone `protobuf:"bytes,6,opt,name=done,proto3,oneof"`
 }
 
@@ -2520,14 +4093,14 @@ func (*ChatResponse_Usage) isChatResponse_Event() {}
 
 func (*ChatResponse_Done) isChatResponse_Event() {}
 
-// The new messages are durable.
+// The start of an answer.
 type ChatStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Their numbers.
+	// The numbers of the new messages, in order.
 	Seqs []uint64 `protobuf:"varint,1,rep,packed,name=seqs,proto3" json:"seqs,omitempty"`
-	// Who is asked.
-	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Which model.
+	// The provider that is asked.
+	Provider Provider `protobuf:"varint,2,opt,name=provider,proto3,enum=contextstore.v1.Provider" json:"provider,omitempty"`
+	// The model that is asked.
 	Model         string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2535,7 +4108,7 @@ type ChatStarted struct {
 
 func (x *ChatStarted) Reset() {
 	*x = ChatStarted{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[31]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +4120,7 @@ func (x *ChatStarted) String() string {
 func (*ChatStarted) ProtoMessage() {}
 
 func (x *ChatStarted) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[31]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +4133,7 @@ func (x *ChatStarted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatStarted.ProtoReflect.Descriptor instead.
 func (*ChatStarted) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{31}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ChatStarted) GetSeqs() []uint64 {
@@ -2570,11 +4143,11 @@ func (x *ChatStarted) GetSeqs() []uint64 {
 	return nil
 }
 
-func (x *ChatStarted) GetProvider() string {
+func (x *ChatStarted) GetProvider() Provider {
 	if x != nil {
 		return x.Provider
 	}
-	return ""
+	return Provider_PROVIDER_UNSPECIFIED
 }
 
 func (x *ChatStarted) GetModel() string {
@@ -2587,13 +4160,13 @@ func (x *ChatStarted) GetModel() string {
 // A piece of a tool call.
 type ChatToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which call of the answer, from 0.
+	// The position of the call in the answer, from 0.
 	Index uint32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Its id. With the first piece only.
+	// The id of the call. Only the first piece has it.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// The tool. With the first piece only.
+	// The name of the tool. Only the first piece has it.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// More of its arguments.
+	// More of the arguments.
 	Arguments     string `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2601,7 +4174,7 @@ type ChatToolCall struct {
 
 func (x *ChatToolCall) Reset() {
 	*x = ChatToolCall{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[32]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +4186,7 @@ func (x *ChatToolCall) String() string {
 func (*ChatToolCall) ProtoMessage() {}
 
 func (x *ChatToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[32]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +4199,7 @@ func (x *ChatToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatToolCall.ProtoReflect.Descriptor instead.
 func (*ChatToolCall) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{32}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ChatToolCall) GetIndex() uint32 {
@@ -2657,16 +4230,16 @@ func (x *ChatToolCall) GetArguments() string {
 	return ""
 }
 
-// What a provider charged for one request. The four are disjoint, as in RecordUsage.
+// The tokens that a provider charged for one request. The four numbers are disjoint, as in RecordUsage.
 type ChatUsage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Input that no cache had.
+	// Tokens that were read and not cached.
 	InputTokens uint64 `protobuf:"varint,1,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
-	// Output.
+	// Tokens that were written.
 	OutputTokens uint64 `protobuf:"varint,2,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Input that a cache took in.
+	// Tokens that were read and written to the provider's cache.
 	CacheCreationTokens uint64 `protobuf:"varint,3,opt,name=cache_creation_tokens,json=cacheCreationTokens,proto3" json:"cache_creation_tokens,omitempty"`
-	// Input that a cache had.
+	// Tokens that were read from the provider's cache.
 	CacheReadTokens uint64 `protobuf:"varint,4,opt,name=cache_read_tokens,json=cacheReadTokens,proto3" json:"cache_read_tokens,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2674,7 +4247,7 @@ type ChatUsage struct {
 
 func (x *ChatUsage) Reset() {
 	*x = ChatUsage{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[33]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +4259,7 @@ func (x *ChatUsage) String() string {
 func (*ChatUsage) ProtoMessage() {}
 
 func (x *ChatUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[33]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +4272,7 @@ func (x *ChatUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatUsage.ProtoReflect.Descriptor instead.
 func (*ChatUsage) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{33}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ChatUsage) GetInputTokens() uint64 {
@@ -2730,18 +4303,18 @@ func (x *ChatUsage) GetCacheReadTokens() uint64 {
 	return 0
 }
 
-// The answer is durable.
+// The end of an answer.
 type ChatDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of the assistant message.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// The assistant message: an OpenAI chat message.
 	MessageJson string `protobuf:"bytes,2,opt,name=message_json,json=messageJson,proto3" json:"message_json,omitempty"`
-	// Why the model stopped: `stop`, `tool_calls`, `length`, `content_filter` or another word of the provider.
+	// Why the model stopped: `stop`, `tool_calls`, `length`, `content_filter`, or another word of the provider.
 	FinishReason string `protobuf:"bytes,3,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
-	// How full the context is with it.
+	// How full the context is with the message.
 	Pressure *Pressure `protobuf:"bytes,4,opt,name=pressure,proto3" json:"pressure,omitempty"`
-	// Whether a call with the same request_id was answered before.
+	// Whether an earlier call with the same request_id was answered with it.
 	Duplicate     bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2749,7 +4322,7 @@ type ChatDone struct {
 
 func (x *ChatDone) Reset() {
 	*x = ChatDone{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[34]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2761,7 +4334,7 @@ func (x *ChatDone) String() string {
 func (*ChatDone) ProtoMessage() {}
 
 func (x *ChatDone) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[34]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2774,7 +4347,7 @@ func (x *ChatDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatDone.ProtoReflect.Descriptor instead.
 func (*ChatDone) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{34}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ChatDone) GetSeq() uint64 {
@@ -2812,44 +4385,36 @@ func (x *ChatDone) GetDuplicate() bool {
 	return false
 }
 
-// Asks for the body of a request to a provider.
-type StreamRequestRequest struct {
+// The request of RewindTask.
+type RewindTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// For whom: `openai` (chat completions), `openai_responses`, `anthropic`, `ollama`, or `lmstudio` (chat completions as
-	// LM Studio, vLLM and others that speak like OpenAI take them). Required.
-	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	// The model. Empty: the task's `config.model`; one of the two is required.
-	Model string `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	// Parameters, in the provider's own words: a JSON object whose fields become fields of the body. It may not have those
-	// that are rendered (`model`, `messages`, `input`, `system`, `instructions`, `tools`). Empty: none.
-	ParamsJson string `protobuf:"bytes,4,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
-	// Tools that the model may call: an array in the form of OpenAI's chat completions, for every provider. Names have 1 to
-	// 64 letters, digits, `_` and `-`, and none stands twice. Empty: none.
-	ToolsJson string `protobuf:"bytes,5,opt,name=tools_json,json=toolsJson,proto3" json:"tools_json,omitempty"`
-	// A larger body is refused with REQUEST_TOO_LARGE. 0: `config.compression.max_request_bytes` of the task, if it has
-	// one; then the oldest images and files of the view become notes first, if the body fits without them.
-	MaxBytes      uint64 `protobuf:"varint,6,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The number of the message that becomes the last of the view; at least 1.
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Names the call; 1 to 128 visible ASCII characters.
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The generation of the caller's lease; 0: none.
+	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
-func (x *StreamRequestRequest) Reset() {
-	*x = StreamRequestRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[35]
+func (x *RewindTaskRequest) Reset() {
+	*x = RewindTaskRequest{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StreamRequestRequest) String() string {
+func (x *RewindTaskRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StreamRequestRequest) ProtoMessage() {}
+func (*RewindTaskRequest) ProtoMessage() {}
 
-func (x *StreamRequestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[35]
+func (x *RewindTaskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,191 +4425,65 @@ func (x *StreamRequestRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StreamRequestRequest.ProtoReflect.Descriptor instead.
-func (*StreamRequestRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{35}
+// Deprecated: Use RewindTaskRequest.ProtoReflect.Descriptor instead.
+func (*RewindTaskRequest) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{55}
 }
 
-func (x *StreamRequestRequest) GetTaskUuid() string {
+func (x *RewindTaskRequest) GetTaskUuid() string {
 	if x != nil {
 		return x.TaskUuid
 	}
 	return ""
 }
 
-func (x *StreamRequestRequest) GetProvider() string {
+func (x *RewindTaskRequest) GetSeq() uint64 {
 	if x != nil {
-		return x.Provider
-	}
-	return ""
-}
-
-func (x *StreamRequestRequest) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *StreamRequestRequest) GetParamsJson() string {
-	if x != nil {
-		return x.ParamsJson
-	}
-	return ""
-}
-
-func (x *StreamRequestRequest) GetToolsJson() string {
-	if x != nil {
-		return x.ToolsJson
-	}
-	return ""
-}
-
-func (x *StreamRequestRequest) GetMaxBytes() uint64 {
-	if x != nil {
-		return x.MaxBytes
+		return x.Seq
 	}
 	return 0
 }
 
-// A piece of the body.
-type StreamRequestResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The bytes.
-	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamRequestResponse) Reset() {
-	*x = StreamRequestResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[36]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamRequestResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamRequestResponse) ProtoMessage() {}
-
-func (x *StreamRequestResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[36]
+func (x *RewindTaskRequest) GetRequestId() string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamRequestResponse.ProtoReflect.Descriptor instead.
-func (*StreamRequestResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{36}
-}
-
-func (x *StreamRequestResponse) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-// Asks how full a context is.
-type GetContextUsageRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered. Empty: those
-	// of the last request that was sent or reported (Chat, StreamRequest, RecordUsage) count.
-	ToolsJson     string `protobuf:"bytes,2,opt,name=tools_json,json=toolsJson,proto3" json:"tools_json,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetContextUsageRequest) Reset() {
-	*x = GetContextUsageRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetContextUsageRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetContextUsageRequest) ProtoMessage() {}
-
-func (x *GetContextUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetContextUsageRequest.ProtoReflect.Descriptor instead.
-func (*GetContextUsageRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *GetContextUsageRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
+		return x.RequestId
 	}
 	return ""
 }
 
-func (x *GetContextUsageRequest) GetToolsJson() string {
+func (x *RewindTaskRequest) GetLeaseGeneration() uint64 {
 	if x != nil {
-		return x.ToolsJson
+		return x.LeaseGeneration
 	}
-	return ""
+	return 0
 }
 
-// How full a context is.
-type GetContextUsageResponse struct {
+// The response of RewindTask.
+type RewindTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As every append answers it, with the tools.
-	Pressure *Pressure `protobuf:"bytes,1,opt,name=pressure,proto3" json:"pressure,omitempty"`
-	// Messages in the view.
-	Messages uint64 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
-	// Tokens of the view as the counter counts them, before they are calibrated.
-	CountedTokens uint64 `protobuf:"varint,3,opt,name=counted_tokens,json=countedTokens,proto3" json:"counted_tokens,omitempty"`
-	// Tokens of the tools, as the counter counts them.
-	ToolsTokens uint64 `protobuf:"varint,4,opt,name=tools_tokens,json=toolsTokens,proto3" json:"tools_tokens,omitempty"`
-	// The counter: `fitted`, `heuristic`, `o200k` or `cl100k`.
-	Counter string `protobuf:"bytes,5,opt,name=counter,proto3" json:"counter,omitempty"`
-	// What counts are multiplied by, as reported usage has shown. 1 without any.
-	Calibration float64 `protobuf:"fixed64,6,opt,name=calibration,proto3" json:"calibration,omitempty"`
-	// Bytes of the view.
-	ViewBytes     uint64 `protobuf:"varint,7,opt,name=view_bytes,json=viewBytes,proto3" json:"view_bytes,omitempty"`
+	// The new generation of the view.
+	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	// How full the context is now.
+	Pressure      *Pressure `protobuf:"bytes,2,opt,name=pressure,proto3" json:"pressure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetContextUsageResponse) Reset() {
-	*x = GetContextUsageResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[38]
+func (x *RewindTaskResponse) Reset() {
+	*x = RewindTaskResponse{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetContextUsageResponse) String() string {
+func (x *RewindTaskResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetContextUsageResponse) ProtoMessage() {}
+func (*RewindTaskResponse) ProtoMessage() {}
 
-func (x *GetContextUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[38]
+func (x *RewindTaskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,410 +4494,45 @@ func (x *GetContextUsageResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetContextUsageResponse.ProtoReflect.Descriptor instead.
-func (*GetContextUsageResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{38}
+// Deprecated: Use RewindTaskResponse.ProtoReflect.Descriptor instead.
+func (*RewindTaskResponse) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{56}
 }
 
-func (x *GetContextUsageResponse) GetPressure() *Pressure {
+func (x *RewindTaskResponse) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *RewindTaskResponse) GetPressure() *Pressure {
 	if x != nil {
 		return x.Pressure
 	}
 	return nil
 }
 
-func (x *GetContextUsageResponse) GetMessages() uint64 {
-	if x != nil {
-		return x.Messages
-	}
-	return 0
-}
-
-func (x *GetContextUsageResponse) GetCountedTokens() uint64 {
-	if x != nil {
-		return x.CountedTokens
-	}
-	return 0
-}
-
-func (x *GetContextUsageResponse) GetToolsTokens() uint64 {
-	if x != nil {
-		return x.ToolsTokens
-	}
-	return 0
-}
-
-func (x *GetContextUsageResponse) GetCounter() string {
-	if x != nil {
-		return x.Counter
-	}
-	return ""
-}
-
-func (x *GetContextUsageResponse) GetCalibration() float64 {
-	if x != nil {
-		return x.Calibration
-	}
-	return 0
-}
-
-func (x *GetContextUsageResponse) GetViewBytes() uint64 {
-	if x != nil {
-		return x.ViewBytes
-	}
-	return 0
-}
-
-// Asks for a message.
-type GetMessageRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Its number.
-	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetMessageRequest) Reset() {
-	*x = GetMessageRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[39]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetMessageRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetMessageRequest) ProtoMessage() {}
-
-func (x *GetMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[39]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetMessageRequest.ProtoReflect.Descriptor instead.
-func (*GetMessageRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *GetMessageRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *GetMessageRequest) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// The message.
-type GetMessageResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its line in messages.jsonl: seq, role, timestamp, tokens and so on, then the message.
-	Record []byte `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	// Whether it is pinned.
-	Pinned        bool `protobuf:"varint,2,opt,name=pinned,proto3" json:"pinned,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetMessageResponse) Reset() {
-	*x = GetMessageResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[40]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetMessageResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetMessageResponse) ProtoMessage() {}
-
-func (x *GetMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[40]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetMessageResponse.ProtoReflect.Descriptor instead.
-func (*GetMessageResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{40}
-}
-
-func (x *GetMessageResponse) GetRecord() []byte {
-	if x != nil {
-		return x.Record
-	}
-	return nil
-}
-
-func (x *GetMessageResponse) GetPinned() bool {
-	if x != nil {
-		return x.Pinned
-	}
-	return false
-}
-
-// Asks to pin a message.
-type PinMessageRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Its number.
-	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
-	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *PinMessageRequest) Reset() {
-	*x = PinMessageRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[41]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PinMessageRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PinMessageRequest) ProtoMessage() {}
-
-func (x *PinMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[41]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PinMessageRequest.ProtoReflect.Descriptor instead.
-func (*PinMessageRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{41}
-}
-
-func (x *PinMessageRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *PinMessageRequest) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *PinMessageRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *PinMessageRequest) GetLeaseGeneration() uint64 {
-	if x != nil {
-		return x.LeaseGeneration
-	}
-	return 0
-}
-
-// The message is pinned.
-type PinMessageResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PinMessageResponse) Reset() {
-	*x = PinMessageResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[42]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PinMessageResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PinMessageResponse) ProtoMessage() {}
-
-func (x *PinMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[42]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PinMessageResponse.ProtoReflect.Descriptor instead.
-func (*PinMessageResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{42}
-}
-
-// Asks to release a message.
-type UnpinMessageRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Its number.
-	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
-	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *UnpinMessageRequest) Reset() {
-	*x = UnpinMessageRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnpinMessageRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnpinMessageRequest) ProtoMessage() {}
-
-func (x *UnpinMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnpinMessageRequest.ProtoReflect.Descriptor instead.
-func (*UnpinMessageRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{43}
-}
-
-func (x *UnpinMessageRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *UnpinMessageRequest) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *UnpinMessageRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *UnpinMessageRequest) GetLeaseGeneration() uint64 {
-	if x != nil {
-		return x.LeaseGeneration
-	}
-	return 0
-}
-
-// The message is released.
-type UnpinMessageResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnpinMessageResponse) Reset() {
-	*x = UnpinMessageResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[44]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnpinMessageResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnpinMessageResponse) ProtoMessage() {}
-
-func (x *UnpinMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[44]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnpinMessageResponse.ProtoReflect.Descriptor instead.
-func (*UnpinMessageResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{44}
-}
-
-// Asks to compress a context.
+// The request of Compress.
 type CompressRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// `summarize`, `compact`, `prune` or `window`. Empty: the task's own.
-	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// What is to be otherwise than configured, this time. Its `strategy` gives way to the one above; `enabled`, `auto` and
-	// `max_request_bytes` would change nothing and are refused: INVALID_FIELD.
+	// How the context is made smaller. Unspecified: as the task is configured.
+	Strategy CompressionStrategy `protobuf:"varint,2,opt,name=strategy,proto3,enum=contextstore.v1.CompressionStrategy" json:"strategy,omitempty"`
+	// Settings for this call only. `strategy` above takes precedence over the one in here. `enabled`, `auto` and
+	// `max_request_bytes` would have no effect and are refused with INVALID_FIELD.
 	Overrides *CompressionConfig `protobuf:"bytes,3,opt,name=overrides,proto3" json:"overrides,omitempty"`
-	// The same for `prune`.
+	// Settings of PRUNE for this call only.
 	Prune *PruneConfig `protobuf:"bytes,4,opt,name=prune,proto3" json:"prune,omitempty"`
-	// The same for `window`.
+	// Settings of WINDOW for this call only.
 	Window *WindowConfig `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
-	// Tokens that the view is to have afterwards, at most; a view that has no more is left as it is. Unset: as the strategy has
-	// it. What may not go stays all the same, and so do messages that are fewer than `min_messages`.
+	// The most tokens of the view afterwards, at least 1; a view that has no more is left as it is. Unset: as the strategy
+	// chooses. What must stay does so all the same, and so do messages that are fewer than `min_messages`.
 	TargetTokens *uint64 `protobuf:"varint,6,opt,name=target_tokens,json=targetTokens,proto3,oneof" json:"target_tokens,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,8,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -3466,7 +4540,7 @@ type CompressRequest struct {
 
 func (x *CompressRequest) Reset() {
 	*x = CompressRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[45]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +4552,7 @@ func (x *CompressRequest) String() string {
 func (*CompressRequest) ProtoMessage() {}
 
 func (x *CompressRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[45]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +4565,7 @@ func (x *CompressRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompressRequest.ProtoReflect.Descriptor instead.
 func (*CompressRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{45}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CompressRequest) GetTaskUuid() string {
@@ -3501,11 +4575,11 @@ func (x *CompressRequest) GetTaskUuid() string {
 	return ""
 }
 
-func (x *CompressRequest) GetStrategy() string {
+func (x *CompressRequest) GetStrategy() CompressionStrategy {
 	if x != nil {
 		return x.Strategy
 	}
-	return ""
+	return CompressionStrategy_COMPRESSION_STRATEGY_UNSPECIFIED
 }
 
 func (x *CompressRequest) GetOverrides() *CompressionConfig {
@@ -3550,10 +4624,10 @@ func (x *CompressRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// What a compression does.
+// A response of Compress.
 type CompressResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What happened.
+	// What happened. Clients skip events that they do not know.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -3566,7 +4640,7 @@ type CompressResponse struct {
 
 func (x *CompressResponse) Reset() {
 	*x = CompressResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[46]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3578,7 +4652,7 @@ func (x *CompressResponse) String() string {
 func (*CompressResponse) ProtoMessage() {}
 
 func (x *CompressResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[46]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3591,7 +4665,7 @@ func (x *CompressResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompressResponse.ProtoReflect.Descriptor instead.
 func (*CompressResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{46}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CompressResponse) GetEvent() isCompressResponse_Event {
@@ -3624,12 +4698,12 @@ type isCompressResponse_Event interface {
 }
 
 type CompressResponse_Progress_ struct {
-	// How far it is.
+	// How far the compression is.
 	Progress *CompressResponse_Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
 }
 
 type CompressResponse_Done struct {
-	// It ended: the last response.
+	// The compression has ended. The last event.
 	Done *CompressDone `protobuf:"bytes,2,opt,name=done,proto3,oneof"`
 }
 
@@ -3637,56 +4711,57 @@ func (*CompressResponse_Progress_) isCompressResponse_Event() {}
 
 func (*CompressResponse_Done) isCompressResponse_Event() {}
 
-// What a compression did.
+// The result of a compression.
 type CompressDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Whether the view was rewritten, by this call or by the one that it repeats.
 	Compressed bool `protobuf:"varint,1,opt,name=compressed,proto3" json:"compressed,omitempty"`
-	// If not, why: `nothing` (too few messages that may go), `within_target` (it has no more tokens than target_tokens already),
-	// `not_worth_it` (it would not get smaller), `over` (what may not go is too large alone, or over the limit nothing can go),
-	// `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view could not be written down).
-	// `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far as the log has it, with
-	// messages that were appended while it ran, and without fallback_reason and duration. If it was rewritten and has more tokens
-	// than target_tokens: `target_missed: `, by how many, and what they are.
-	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Why the view was not rewritten; unspecified if it was.
+	SkipReason CompressSkipReason `protobuf:"varint,2,opt,name=skip_reason,json=skipReason,proto3,enum=contextstore.v1.CompressSkipReason" json:"skip_reason,omitempty"`
+	// Whether an earlier call with the same request_id rewrote the view. The other fields are then what the log knows of it:
+	// they count messages that were appended while it ran, and `target_missed`, `fallback_reason` and `duration` are not set.
+	Duplicate bool `protobuf:"varint,3,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// If the view has more tokens than target_tokens: by how many, and what they are, for people. Empty otherwise.
+	TargetMissed string `protobuf:"bytes,4,opt,name=target_missed,json=targetMissed,proto3" json:"target_missed,omitempty"`
 	// The strategy.
-	Strategy string `protobuf:"bytes,3,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	Strategy CompressionStrategy `protobuf:"varint,5,opt,name=strategy,proto3,enum=contextstore.v1.CompressionStrategy" json:"strategy,omitempty"`
 	// Whether the context was over its limit, so that no LLM was asked.
-	Emergency bool `protobuf:"varint,4,opt,name=emergency,proto3" json:"emergency,omitempty"`
+	Emergency bool `protobuf:"varint,6,opt,name=emergency,proto3" json:"emergency,omitempty"`
 	// Messages in the view before.
-	MessagesBefore uint64 `protobuf:"varint,5,opt,name=messages_before,json=messagesBefore,proto3" json:"messages_before,omitempty"`
+	MessagesBefore uint64 `protobuf:"varint,7,opt,name=messages_before,json=messagesBefore,proto3" json:"messages_before,omitempty"`
 	// Messages in the view now, without those that were appended meanwhile.
-	MessagesAfter uint64 `protobuf:"varint,6,opt,name=messages_after,json=messagesAfter,proto3" json:"messages_after,omitempty"`
-	// Messages of the view that went, with what stood for results that never came, and notes and summaries that others took
-	// the place of.
-	MessagesRemoved uint64 `protobuf:"varint,7,opt,name=messages_removed,json=messagesRemoved,proto3" json:"messages_removed,omitempty"`
+	MessagesAfter uint64 `protobuf:"varint,8,opt,name=messages_after,json=messagesAfter,proto3" json:"messages_after,omitempty"`
+	// Messages that were removed from the view, with stand-ins for missing results and with replaced notes and summaries.
+	MessagesRemoved uint64 `protobuf:"varint,9,opt,name=messages_removed,json=messagesRemoved,proto3" json:"messages_removed,omitempty"`
 	// Tokens of the view before.
-	TokensBefore uint64 `protobuf:"varint,8,opt,name=tokens_before,json=tokensBefore,proto3" json:"tokens_before,omitempty"`
+	TokensBefore uint64 `protobuf:"varint,10,opt,name=tokens_before,json=tokensBefore,proto3" json:"tokens_before,omitempty"`
 	// Tokens of the view now, without those that were appended meanwhile.
-	TokensAfter uint64 `protobuf:"varint,9,opt,name=tokens_after,json=tokensAfter,proto3" json:"tokens_after,omitempty"`
-	// The difference.
-	TokensRemoved uint64 `protobuf:"varint,10,opt,name=tokens_removed,json=tokensRemoved,proto3" json:"tokens_removed,omitempty"`
-	// The newest summary it made; 0 if none.
-	SummaryId uint64 `protobuf:"varint,11,opt,name=summary_id,json=summaryId,proto3" json:"summary_id,omitempty"`
-	// Who summarised: `extractive`, `agent`, or a provider. Empty if nobody did.
-	Summarizer string `protobuf:"bytes,12,opt,name=summarizer,proto3" json:"summarizer,omitempty"`
-	// The model that summarised; empty if none did.
-	Model string `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`
-	// Why the built-in summariser had to step in for the LLM; empty if it did not.
-	FallbackReason string `protobuf:"bytes,14,opt,name=fallback_reason,json=fallbackReason,proto3" json:"fallback_reason,omitempty"`
+	TokensAfter uint64 `protobuf:"varint,11,opt,name=tokens_after,json=tokensAfter,proto3" json:"tokens_after,omitempty"`
+	// `tokens_before` minus `tokens_after`.
+	TokensRemoved uint64 `protobuf:"varint,12,opt,name=tokens_removed,json=tokensRemoved,proto3" json:"tokens_removed,omitempty"`
+	// The number of the newest summary that was written; 0 if none was.
+	SummaryId uint64 `protobuf:"varint,13,opt,name=summary_id,json=summaryId,proto3" json:"summary_id,omitempty"`
+	// Who wrote the summary.
+	SummaryAuthor SummaryAuthor `protobuf:"varint,14,opt,name=summary_author,json=summaryAuthor,proto3,enum=contextstore.v1.SummaryAuthor" json:"summary_author,omitempty"`
+	// The provider of the LLM that wrote the summary; unspecified if none did.
+	Provider Provider `protobuf:"varint,15,opt,name=provider,proto3,enum=contextstore.v1.Provider" json:"provider,omitempty"`
+	// The model that wrote the summary; empty if none did.
+	Model string `protobuf:"bytes,16,opt,name=model,proto3" json:"model,omitempty"`
+	// Why the built-in summariser took the place of the LLM; empty if it did not.
+	FallbackReason string `protobuf:"bytes,17,opt,name=fallback_reason,json=fallbackReason,proto3" json:"fallback_reason,omitempty"`
 	// The generation of the view.
-	Generation uint64 `protobuf:"varint,15,opt,name=generation,proto3" json:"generation,omitempty"`
-	// How long it took.
-	Duration *durationpb.Duration `protobuf:"bytes,16,opt,name=duration,proto3" json:"duration,omitempty"`
+	Generation uint64 `protobuf:"varint,18,opt,name=generation,proto3" json:"generation,omitempty"`
+	// How long the compression took.
+	Duration *durationpb.Duration `protobuf:"bytes,19,opt,name=duration,proto3" json:"duration,omitempty"`
 	// How full the context is now.
-	Pressure      *Pressure `protobuf:"bytes,17,opt,name=pressure,proto3" json:"pressure,omitempty"`
+	Pressure      *Pressure `protobuf:"bytes,20,opt,name=pressure,proto3" json:"pressure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CompressDone) Reset() {
 	*x = CompressDone{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[47]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3698,7 +4773,7 @@ func (x *CompressDone) String() string {
 func (*CompressDone) ProtoMessage() {}
 
 func (x *CompressDone) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[47]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3711,7 +4786,7 @@ func (x *CompressDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompressDone.ProtoReflect.Descriptor instead.
 func (*CompressDone) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{47}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompressDone) GetCompressed() bool {
@@ -3721,18 +4796,32 @@ func (x *CompressDone) GetCompressed() bool {
 	return false
 }
 
-func (x *CompressDone) GetReason() string {
+func (x *CompressDone) GetSkipReason() CompressSkipReason {
 	if x != nil {
-		return x.Reason
+		return x.SkipReason
+	}
+	return CompressSkipReason_COMPRESS_SKIP_REASON_UNSPECIFIED
+}
+
+func (x *CompressDone) GetDuplicate() bool {
+	if x != nil {
+		return x.Duplicate
+	}
+	return false
+}
+
+func (x *CompressDone) GetTargetMissed() string {
+	if x != nil {
+		return x.TargetMissed
 	}
 	return ""
 }
 
-func (x *CompressDone) GetStrategy() string {
+func (x *CompressDone) GetStrategy() CompressionStrategy {
 	if x != nil {
 		return x.Strategy
 	}
-	return ""
+	return CompressionStrategy_COMPRESSION_STRATEGY_UNSPECIFIED
 }
 
 func (x *CompressDone) GetEmergency() bool {
@@ -3791,11 +4880,18 @@ func (x *CompressDone) GetSummaryId() uint64 {
 	return 0
 }
 
-func (x *CompressDone) GetSummarizer() string {
+func (x *CompressDone) GetSummaryAuthor() SummaryAuthor {
 	if x != nil {
-		return x.Summarizer
+		return x.SummaryAuthor
 	}
-	return ""
+	return SummaryAuthor_SUMMARY_AUTHOR_UNSPECIFIED
+}
+
+func (x *CompressDone) GetProvider() Provider {
+	if x != nil {
+		return x.Provider
+	}
+	return Provider_PROVIDER_UNSPECIFIED
 }
 
 func (x *CompressDone) GetModel() string {
@@ -3833,18 +4929,18 @@ func (x *CompressDone) GetPressure() *Pressure {
 	return nil
 }
 
-// Asks for what to summarise.
+// The request of BeginCompaction.
 type BeginCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// `summarize` or `compact`. Empty: the task's own, and `summarize` if that is another.
-	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// What is to be otherwise than configured, this time; as in CompressRequest.
+	// SUMMARIZE or COMPACT. Unspecified: as the task is configured, or SUMMARIZE if that is another strategy.
+	Strategy CompressionStrategy `protobuf:"varint,2,opt,name=strategy,proto3,enum=contextstore.v1.CompressionStrategy" json:"strategy,omitempty"`
+	// Settings for this compaction only, as in CompressRequest.
 	Overrides *CompressionConfig `protobuf:"bytes,3,opt,name=overrides,proto3" json:"overrides,omitempty"`
-	// Tokens that the view is to have afterwards, at most; as in CompressRequest.
+	// The most tokens of the view afterwards, as in CompressRequest.
 	TargetTokens *uint64 `protobuf:"varint,4,opt,name=target_tokens,json=targetTokens,proto3,oneof" json:"target_tokens,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,5,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -3852,7 +4948,7 @@ type BeginCompactionRequest struct {
 
 func (x *BeginCompactionRequest) Reset() {
 	*x = BeginCompactionRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[48]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4960,7 @@ func (x *BeginCompactionRequest) String() string {
 func (*BeginCompactionRequest) ProtoMessage() {}
 
 func (x *BeginCompactionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[48]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4973,7 @@ func (x *BeginCompactionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginCompactionRequest.ProtoReflect.Descriptor instead.
 func (*BeginCompactionRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{48}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *BeginCompactionRequest) GetTaskUuid() string {
@@ -3887,11 +4983,11 @@ func (x *BeginCompactionRequest) GetTaskUuid() string {
 	return ""
 }
 
-func (x *BeginCompactionRequest) GetStrategy() string {
+func (x *BeginCompactionRequest) GetStrategy() CompressionStrategy {
 	if x != nil {
 		return x.Strategy
 	}
-	return ""
+	return CompressionStrategy_COMPRESSION_STRATEGY_UNSPECIFIED
 }
 
 func (x *BeginCompactionRequest) GetOverrides() *CompressionConfig {
@@ -3915,10 +5011,10 @@ func (x *BeginCompactionRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// What to summarise.
+// A response of BeginCompaction.
 type BeginCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is.
+	// What the response holds.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -3931,7 +5027,7 @@ type BeginCompactionResponse struct {
 
 func (x *BeginCompactionResponse) Reset() {
 	*x = BeginCompactionResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[49]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +5039,7 @@ func (x *BeginCompactionResponse) String() string {
 func (*BeginCompactionResponse) ProtoMessage() {}
 
 func (x *BeginCompactionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[49]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +5052,7 @@ func (x *BeginCompactionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginCompactionResponse.ProtoReflect.Descriptor instead.
 func (*BeginCompactionResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{49}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *BeginCompactionResponse) GetEvent() isBeginCompactionResponse_Event {
@@ -3989,15 +5085,15 @@ type isBeginCompactionResponse_Event interface {
 }
 
 type BeginCompactionResponse_Begun_ struct {
-	// What has to be known first: the first response.
+	// What the agent needs to write a summary. The first response.
 	Begun *BeginCompactionResponse_Begun `protobuf:"bytes,1,opt,name=begun,proto3,oneof"`
 }
 
 type BeginCompactionResponse_Data struct {
-	// Messages as lines of JSON, in chunks; a chunk may end within a line. Each has `seq`, `tokens`, `role` and the `content`
-	// that the view has, and as far as there are some `tool_calls`, `tool_call_id`, `tool_name`, `name`, `output_ref`, a
-	// `refusal` and the `transcript` of what was said aloud. A note of a gap that an earlier compression left has the `seq` 0 and
-	// the `kind` `gap`. Other than in current.jsonl, nothing stands for results that never came.
+	// The messages as lines of JSON, in chunks; a chunk may end within a line. Each line has `seq`, `tokens`, `role` and the
+	// `content` of the view, and where they exist `tool_calls`, `tool_call_id`, `tool_name`, `name`, `output_ref`, a
+	// `refusal` and the `transcript` of speech. A note about messages that an earlier compression removed has the `seq` 0 and
+	// the `kind` `gap`. Unlike current.jsonl, the lines have no stand-ins for missing results.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
 }
 
@@ -4005,25 +5101,26 @@ func (*BeginCompactionResponse_Begun_) isBeginCompactionResponse_Event() {}
 
 func (*BeginCompactionResponse_Data) isBeginCompactionResponse_Event() {}
 
-// A summary by the agent.
+// The request of CommitCompaction.
 type CommitCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The token.
+	// The token of BeginCompaction.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	// The summary; at most 512 KiB.
 	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
-	// What is to be kept word for word beside it, with `compact`; at most 256 KiB.
+	// With COMPACT: the text to keep word for word beside the summary; at most 256 KiB. Empty: the text that was retained
+	// before.
 	Retain string `protobuf:"bytes,4,opt,name=retain,proto3" json:"retain,omitempty"`
-	// Messages of those that were told that are to stay as they are, with the groups they belong to, if there is room; at most
-	// 256.
+	// The numbers of summarised messages that stay in the view all the same, with the groups that they belong to, if there is
+	// room; at most 256.
 	KeepSeqs []uint64 `protobuf:"varint,5,rep,packed,name=keep_seqs,json=keepSeqs,proto3" json:"keep_seqs,omitempty"`
-	// The model that wrote it, for the record; at most 256 bytes. Empty: `agent` is recorded.
+	// The model that wrote the summary, for the record; at most 256 bytes. Empty: `agent` is recorded.
 	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,8,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -4031,7 +5128,7 @@ type CommitCompactionRequest struct {
 
 func (x *CommitCompactionRequest) Reset() {
 	*x = CommitCompactionRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[50]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +5140,7 @@ func (x *CommitCompactionRequest) String() string {
 func (*CommitCompactionRequest) ProtoMessage() {}
 
 func (x *CommitCompactionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[50]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +5153,7 @@ func (x *CommitCompactionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitCompactionRequest.ProtoReflect.Descriptor instead.
 func (*CommitCompactionRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{50}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *CommitCompactionRequest) GetTaskUuid() string {
@@ -4115,10 +5212,10 @@ func (x *CommitCompactionRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The summary is in its place.
+// The response of CommitCompaction.
 type CommitCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What that did.
+	// The result of the compaction.
 	Done          *CompressDone `protobuf:"bytes,1,opt,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4126,7 +5223,7 @@ type CommitCompactionResponse struct {
 
 func (x *CommitCompactionResponse) Reset() {
 	*x = CommitCompactionResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[51]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4138,7 +5235,7 @@ func (x *CommitCompactionResponse) String() string {
 func (*CommitCompactionResponse) ProtoMessage() {}
 
 func (x *CommitCompactionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[51]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4151,7 +5248,7 @@ func (x *CommitCompactionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitCompactionResponse.ProtoReflect.Descriptor instead.
 func (*CommitCompactionResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{51}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CommitCompactionResponse) GetDone() *CompressDone {
@@ -4161,14 +5258,14 @@ func (x *CommitCompactionResponse) GetDone() *CompressDone {
 	return nil
 }
 
-// Gives a compaction up.
+// The request of AbortCompaction.
 type AbortCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The token.
+	// The token of BeginCompaction.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -4176,7 +5273,7 @@ type AbortCompactionRequest struct {
 
 func (x *AbortCompactionRequest) Reset() {
 	*x = AbortCompactionRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[52]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4188,7 +5285,7 @@ func (x *AbortCompactionRequest) String() string {
 func (*AbortCompactionRequest) ProtoMessage() {}
 
 func (x *AbortCompactionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[52]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4201,7 +5298,7 @@ func (x *AbortCompactionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortCompactionRequest.ProtoReflect.Descriptor instead.
 func (*AbortCompactionRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{52}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AbortCompactionRequest) GetTaskUuid() string {
@@ -4225,7 +5322,7 @@ func (x *AbortCompactionRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// It is given up.
+// The response of AbortCompaction.
 type AbortCompactionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4234,7 +5331,7 @@ type AbortCompactionResponse struct {
 
 func (x *AbortCompactionResponse) Reset() {
 	*x = AbortCompactionResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[53]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4246,7 +5343,7 @@ func (x *AbortCompactionResponse) String() string {
 func (*AbortCompactionResponse) ProtoMessage() {}
 
 func (x *AbortCompactionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[53]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4259,17 +5356,17 @@ func (x *AbortCompactionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortCompactionResponse.ProtoReflect.Descriptor instead.
 func (*AbortCompactionResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{53}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{65}
 }
 
-// Asks to take a compaction back.
+// The request of UndoCompaction.
 type UndoCompactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,2,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -4277,7 +5374,7 @@ type UndoCompactionRequest struct {
 
 func (x *UndoCompactionRequest) Reset() {
 	*x = UndoCompactionRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[54]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +5386,7 @@ func (x *UndoCompactionRequest) String() string {
 func (*UndoCompactionRequest) ProtoMessage() {}
 
 func (x *UndoCompactionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[54]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +5399,7 @@ func (x *UndoCompactionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoCompactionRequest.ProtoReflect.Descriptor instead.
 func (*UndoCompactionRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{54}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *UndoCompactionRequest) GetTaskUuid() string {
@@ -4326,7 +5423,7 @@ func (x *UndoCompactionRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The compaction was taken back.
+// The response of UndoCompaction.
 type UndoCompactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new generation of the view.
@@ -4339,7 +5436,7 @@ type UndoCompactionResponse struct {
 
 func (x *UndoCompactionResponse) Reset() {
 	*x = UndoCompactionResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[55]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4351,7 +5448,7 @@ func (x *UndoCompactionResponse) String() string {
 func (*UndoCompactionResponse) ProtoMessage() {}
 
 func (x *UndoCompactionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[55]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4364,7 +5461,7 @@ func (x *UndoCompactionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoCompactionResponse.ProtoReflect.Descriptor instead.
 func (*UndoCompactionResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{55}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *UndoCompactionResponse) GetGeneration() uint64 {
@@ -4381,919 +5478,30 @@ func (x *UndoCompactionResponse) GetPressure() *Pressure {
 	return nil
 }
 
-// Asks for a copy of a task.
-type ForkTaskRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The last message that is copied; 0: all there are.
-	AtSeq uint64 `protobuf:"varint,2,opt,name=at_seq,json=atSeq,proto3" json:"at_seq,omitempty"`
-	// The id of the new task: a UUID. Empty: a new UUIDv7, and a retry would make another.
-	NewTaskUuid string `protobuf:"bytes,3,opt,name=new_task_uuid,json=newTaskUuid,proto3" json:"new_task_uuid,omitempty"`
-	// Who will work on it. Required, with an instance_id.
-	Holder *Holder `protobuf:"bytes,4,opt,name=holder,proto3" json:"holder,omitempty"`
-	// Names the call, in the new task.
-	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForkTaskRequest) Reset() {
-	*x = ForkTaskRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[56]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForkTaskRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForkTaskRequest) ProtoMessage() {}
-
-func (x *ForkTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[56]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForkTaskRequest.ProtoReflect.Descriptor instead.
-func (*ForkTaskRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{56}
-}
-
-func (x *ForkTaskRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *ForkTaskRequest) GetAtSeq() uint64 {
-	if x != nil {
-		return x.AtSeq
-	}
-	return 0
-}
-
-func (x *ForkTaskRequest) GetNewTaskUuid() string {
-	if x != nil {
-		return x.NewTaskUuid
-	}
-	return ""
-}
-
-func (x *ForkTaskRequest) GetHolder() *Holder {
-	if x != nil {
-		return x.Holder
-	}
-	return nil
-}
-
-func (x *ForkTaskRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-// The new task.
-type ForkTaskResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	Task *Task `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	// The lease to write under.
-	LeaseGeneration uint64 `protobuf:"varint,2,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// How long the lease lives without being renewed.
-	LeaseTtl      *durationpb.Duration `protobuf:"bytes,3,opt,name=lease_ttl,json=leaseTtl,proto3" json:"lease_ttl,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForkTaskResponse) Reset() {
-	*x = ForkTaskResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[57]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForkTaskResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForkTaskResponse) ProtoMessage() {}
-
-func (x *ForkTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[57]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForkTaskResponse.ProtoReflect.Descriptor instead.
-func (*ForkTaskResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{57}
-}
-
-func (x *ForkTaskResponse) GetTask() *Task {
-	if x != nil {
-		return x.Task
-	}
-	return nil
-}
-
-func (x *ForkTaskResponse) GetLeaseGeneration() uint64 {
-	if x != nil {
-		return x.LeaseGeneration
-	}
-	return 0
-}
-
-func (x *ForkTaskResponse) GetLeaseTtl() *durationpb.Duration {
-	if x != nil {
-		return x.LeaseTtl
-	}
-	return nil
-}
-
-// Asks for earlier tasks.
-type FindPreviousContextsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Where the new task comes from.
-	Key *TaskKey `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	// Who it is for.
-	User string `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
-	// Most tasks, 1 to 100; 0: 10.
-	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FindPreviousContextsRequest) Reset() {
-	*x = FindPreviousContextsRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[58]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FindPreviousContextsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FindPreviousContextsRequest) ProtoMessage() {}
-
-func (x *FindPreviousContextsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[58]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FindPreviousContextsRequest.ProtoReflect.Descriptor instead.
-func (*FindPreviousContextsRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{58}
-}
-
-func (x *FindPreviousContextsRequest) GetKey() *TaskKey {
-	if x != nil {
-		return x.Key
-	}
-	return nil
-}
-
-func (x *FindPreviousContextsRequest) GetUser() string {
-	if x != nil {
-		return x.User
-	}
-	return ""
-}
-
-func (x *FindPreviousContextsRequest) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-// A task that ended.
-type PreviousContext struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// `completed` or `failed`.
-	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// When it ended.
-	CompleteTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=complete_time,json=completeTime,proto3" json:"complete_time,omitempty"`
-	// Whether it has a final summary.
-	HasFinalSummary bool `protobuf:"varint,4,opt,name=has_final_summary,json=hasFinalSummary,proto3" json:"has_final_summary,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *PreviousContext) Reset() {
-	*x = PreviousContext{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[59]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PreviousContext) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PreviousContext) ProtoMessage() {}
-
-func (x *PreviousContext) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[59]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PreviousContext.ProtoReflect.Descriptor instead.
-func (*PreviousContext) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{59}
-}
-
-func (x *PreviousContext) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *PreviousContext) GetStatus() string {
-	if x != nil {
-		return x.Status
-	}
-	return ""
-}
-
-func (x *PreviousContext) GetCompleteTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CompleteTime
-	}
-	return nil
-}
-
-func (x *PreviousContext) GetHasFinalSummary() bool {
-	if x != nil {
-		return x.HasFinalSummary
-	}
-	return false
-}
-
-// Earlier tasks, newest first.
-type FindPreviousContextsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tasks.
-	Contexts      []*PreviousContext `protobuf:"bytes,1,rep,name=contexts,proto3" json:"contexts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FindPreviousContextsResponse) Reset() {
-	*x = FindPreviousContextsResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FindPreviousContextsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FindPreviousContextsResponse) ProtoMessage() {}
-
-func (x *FindPreviousContextsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FindPreviousContextsResponse.ProtoReflect.Descriptor instead.
-func (*FindPreviousContextsResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{60}
-}
-
-func (x *FindPreviousContextsResponse) GetContexts() []*PreviousContext {
-	if x != nil {
-		return x.Contexts
-	}
-	return nil
-}
-
-// Asks what would be taken over.
-type GetInheritanceContextRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task that ended.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Most tokens, at least 200; 0: as a task has it that says nothing of its limit or of this. One with a smaller limit takes
-	// over no more than a quarter of that.
-	MaxSummaryTokens uint64 `protobuf:"varint,2,opt,name=max_summary_tokens,json=maxSummaryTokens,proto3" json:"max_summary_tokens,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
-}
-
-func (x *GetInheritanceContextRequest) Reset() {
-	*x = GetInheritanceContextRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetInheritanceContextRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetInheritanceContextRequest) ProtoMessage() {}
-
-func (x *GetInheritanceContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetInheritanceContextRequest.ProtoReflect.Descriptor instead.
-func (*GetInheritanceContextRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{61}
-}
-
-func (x *GetInheritanceContextRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *GetInheritanceContextRequest) GetMaxSummaryTokens() uint64 {
-	if x != nil {
-		return x.MaxSummaryTokens
-	}
-	return 0
-}
-
-// What would be taken over.
-type GetInheritanceContextResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task, and how it ended.
-	Context *PreviousContext `protobuf:"bytes,1,opt,name=context,proto3" json:"context,omitempty"`
-	// The text as a new task would have it.
-	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
-	// Its tokens.
-	Tokens uint64 `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Whether it was cut, for this task or for one before that said nothing.
-	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// A comment for people: which task, how it ended, and when.
-	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetInheritanceContextResponse) Reset() {
-	*x = GetInheritanceContextResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[62]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetInheritanceContextResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetInheritanceContextResponse) ProtoMessage() {}
-
-func (x *GetInheritanceContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[62]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetInheritanceContextResponse.ProtoReflect.Descriptor instead.
-func (*GetInheritanceContextResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{62}
-}
-
-func (x *GetInheritanceContextResponse) GetContext() *PreviousContext {
-	if x != nil {
-		return x.Context
-	}
-	return nil
-}
-
-func (x *GetInheritanceContextResponse) GetText() string {
-	if x != nil {
-		return x.Text
-	}
-	return ""
-}
-
-func (x *GetInheritanceContextResponse) GetTokens() uint64 {
-	if x != nil {
-		return x.Tokens
-	}
-	return 0
-}
-
-func (x *GetInheritanceContextResponse) GetTruncated() bool {
-	if x != nil {
-		return x.Truncated
-	}
-	return false
-}
-
-func (x *GetInheritanceContextResponse) GetComment() string {
-	if x != nil {
-		return x.Comment
-	}
-	return ""
-}
-
-// Asks to take the view back.
-type RewindTaskRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The message that will be the last of the view; at least 1.
-	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
-	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *RewindTaskRequest) Reset() {
-	*x = RewindTaskRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[63]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RewindTaskRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RewindTaskRequest) ProtoMessage() {}
-
-func (x *RewindTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[63]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RewindTaskRequest.ProtoReflect.Descriptor instead.
-func (*RewindTaskRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{63}
-}
-
-func (x *RewindTaskRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *RewindTaskRequest) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *RewindTaskRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *RewindTaskRequest) GetLeaseGeneration() uint64 {
-	if x != nil {
-		return x.LeaseGeneration
-	}
-	return 0
-}
-
-// The view was taken back.
-type RewindTaskResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its new generation.
-	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// How full the context is now.
-	Pressure      *Pressure `protobuf:"bytes,2,opt,name=pressure,proto3" json:"pressure,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RewindTaskResponse) Reset() {
-	*x = RewindTaskResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RewindTaskResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RewindTaskResponse) ProtoMessage() {}
-
-func (x *RewindTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RewindTaskResponse.ProtoReflect.Descriptor instead.
-func (*RewindTaskResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{64}
-}
-
-func (x *RewindTaskResponse) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
-}
-
-func (x *RewindTaskResponse) GetPressure() *Pressure {
-	if x != nil {
-		return x.Pressure
-	}
-	return nil
-}
-
-// Asks for the view.
-type StreamCurrentRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Where to begin: 0, or behind the last byte that was received.
-	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// With an offset: the generation of the chunks received so far; another is refused with STALE_VIEW. Without
-	// one: 0 for the newest, whichever it is.
-	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Bytes of a chunk, 1 to 4 MiB; 0: 256 KiB.
-	ChunkBytes uint32 `protobuf:"varint,4,opt,name=chunk_bytes,json=chunkBytes,proto3" json:"chunk_bytes,omitempty"`
-	// The view as it was after this message; 0: as it is now.
-	AsOfSeq       uint64 `protobuf:"varint,5,opt,name=as_of_seq,json=asOfSeq,proto3" json:"as_of_seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamCurrentRequest) Reset() {
-	*x = StreamCurrentRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamCurrentRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamCurrentRequest) ProtoMessage() {}
-
-func (x *StreamCurrentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamCurrentRequest.ProtoReflect.Descriptor instead.
-func (*StreamCurrentRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{65}
-}
-
-func (x *StreamCurrentRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *StreamCurrentRequest) GetOffset() uint64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *StreamCurrentRequest) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
-}
-
-func (x *StreamCurrentRequest) GetChunkBytes() uint32 {
-	if x != nil {
-		return x.ChunkBytes
-	}
-	return 0
-}
-
-func (x *StreamCurrentRequest) GetAsOfSeq() uint64 {
-	if x != nil {
-		return x.AsOfSeq
-	}
-	return 0
-}
-
-// A part of the view. An empty view is one response without data.
-type StreamCurrentResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes of current.jsonl. A chunk may end within a line.
-	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// Where they begin.
-	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Ordinal of the rewrite that made the view; 0 if there was none.
-	Generation uint64 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Length of the whole view.
-	TotalBytes    uint64 `protobuf:"varint,4,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamCurrentResponse) Reset() {
-	*x = StreamCurrentResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamCurrentResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamCurrentResponse) ProtoMessage() {}
-
-func (x *StreamCurrentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamCurrentResponse.ProtoReflect.Descriptor instead.
-func (*StreamCurrentResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{66}
-}
-
-func (x *StreamCurrentResponse) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-func (x *StreamCurrentResponse) GetOffset() uint64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *StreamCurrentResponse) GetGeneration() uint64 {
-	if x != nil {
-		return x.Generation
-	}
-	return 0
-}
-
-func (x *StreamCurrentResponse) GetTotalBytes() uint64 {
-	if x != nil {
-		return x.TotalBytes
-	}
-	return 0
-}
-
-// Asks for the history.
-type StreamMessagesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
-	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// First message; 0: from the very beginning, with the events before the first message.
-	FromSeq uint64 `protobuf:"varint,2,opt,name=from_seq,json=fromSeq,proto3" json:"from_seq,omitempty"`
-	// Last message, with the events behind it; 0: all there are.
-	ToSeq uint64 `protobuf:"varint,3,opt,name=to_seq,json=toSeq,proto3" json:"to_seq,omitempty"`
-	// Most records; 0: no limit.
-	Limit uint64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Whether to go on with what is appended later. Cannot stand beside to_seq.
-	Follow bool `protobuf:"varint,5,opt,name=follow,proto3" json:"follow,omitempty"`
-	// Which records: `message`, or the name of an event (`started`, `lease`, `config`, `rewrite`, `status`,
-	// `usage`, `statistics`, `pin`, `forked`, `erased`). Empty: all.
-	Kinds         []string `protobuf:"bytes,6,rep,name=kinds,proto3" json:"kinds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamMessagesRequest) Reset() {
-	*x = StreamMessagesRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[67]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamMessagesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamMessagesRequest) ProtoMessage() {}
-
-func (x *StreamMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[67]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamMessagesRequest.ProtoReflect.Descriptor instead.
-func (*StreamMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{67}
-}
-
-func (x *StreamMessagesRequest) GetTaskUuid() string {
-	if x != nil {
-		return x.TaskUuid
-	}
-	return ""
-}
-
-func (x *StreamMessagesRequest) GetFromSeq() uint64 {
-	if x != nil {
-		return x.FromSeq
-	}
-	return 0
-}
-
-func (x *StreamMessagesRequest) GetToSeq() uint64 {
-	if x != nil {
-		return x.ToSeq
-	}
-	return 0
-}
-
-func (x *StreamMessagesRequest) GetLimit() uint64 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *StreamMessagesRequest) GetFollow() bool {
-	if x != nil {
-		return x.Follow
-	}
-	return false
-}
-
-func (x *StreamMessagesRequest) GetKinds() []string {
-	if x != nil {
-		return x.Kinds
-	}
-	return nil
-}
-
-// A batch of the history.
-type StreamMessagesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lines as they stand in the log: JSON objects with their checksums.
-	Records       [][]byte `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StreamMessagesResponse) Reset() {
-	*x = StreamMessagesResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[68]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StreamMessagesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StreamMessagesResponse) ProtoMessage() {}
-
-func (x *StreamMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[68]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StreamMessagesResponse.ProtoReflect.Descriptor instead.
-func (*StreamMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{68}
-}
-
-func (x *StreamMessagesResponse) GetRecords() [][]byte {
-	if x != nil {
-		return x.Records
-	}
-	return nil
-}
-
-// A tool that was executed.
+// The request of RecordToolCall.
 type RecordToolCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Its name. Required; at most 1024 bytes.
+	// The name of the tool; at most 1024 bytes. Required.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// What it was called with: any JSON.
+	// The arguments: any JSON. Empty: none.
 	ArgumentsJson string `protobuf:"bytes,3,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
-	// What it answered: any JSON. Cannot stand beside output_ref.
+	// The result: any JSON. Set this or `output_ref`, not both.
 	ResultJson string `protobuf:"bytes,4,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
-	// Where its answer is, if that is large. Up to 128 letters, digits and `-_.:@+=~`, not beginning with a dot.
+	// The id of the output that holds the result. 1 to 128 letters, digits and `-_.:@+=~`; the first one is not a dot.
 	OutputRef string `protobuf:"bytes,5,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
-	// `success` (also if empty) or `error`.
-	Status string `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it failed.
+	// How the execution ended. Unspecified: SUCCESS.
+	Status ToolCallStatus `protobuf:"varint,6,opt,name=status,proto3,enum=contextstore.v1.ToolCallStatus" json:"status,omitempty"`
+	// Why the tool failed; empty if it did not.
 	Error string `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
-	// How long it took.
-	DurationMs *uint64 `protobuf:"varint,8,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
-	// The message that carries its answer.
+	// How long the tool ran; stored in whole milliseconds. Unset: unknown.
+	Duration *durationpb.Duration `protobuf:"bytes,8,opt,name=duration,proto3" json:"duration,omitempty"`
+	// The number of the message that carries the result. Unset: unknown.
 	MessageSeq *uint64 `protobuf:"varint,9,opt,name=message_seq,json=messageSeq,proto3,oneof" json:"message_seq,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,11,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -5301,7 +5509,7 @@ type RecordToolCallRequest struct {
 
 func (x *RecordToolCallRequest) Reset() {
 	*x = RecordToolCallRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[69]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5313,7 +5521,7 @@ func (x *RecordToolCallRequest) String() string {
 func (*RecordToolCallRequest) ProtoMessage() {}
 
 func (x *RecordToolCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[69]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5326,7 +5534,7 @@ func (x *RecordToolCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordToolCallRequest.ProtoReflect.Descriptor instead.
 func (*RecordToolCallRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{69}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RecordToolCallRequest) GetTaskUuid() string {
@@ -5364,11 +5572,11 @@ func (x *RecordToolCallRequest) GetOutputRef() string {
 	return ""
 }
 
-func (x *RecordToolCallRequest) GetStatus() string {
+func (x *RecordToolCallRequest) GetStatus() ToolCallStatus {
 	if x != nil {
 		return x.Status
 	}
-	return ""
+	return ToolCallStatus_TOOL_CALL_STATUS_UNSPECIFIED
 }
 
 func (x *RecordToolCallRequest) GetError() string {
@@ -5378,11 +5586,11 @@ func (x *RecordToolCallRequest) GetError() string {
 	return ""
 }
 
-func (x *RecordToolCallRequest) GetDurationMs() uint64 {
-	if x != nil && x.DurationMs != nil {
-		return *x.DurationMs
+func (x *RecordToolCallRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
 	}
-	return 0
+	return nil
 }
 
 func (x *RecordToolCallRequest) GetMessageSeq() uint64 {
@@ -5406,22 +5614,22 @@ func (x *RecordToolCallRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The tool call is recorded.
+// The response of RecordToolCall: the record is durable.
 type RecordToolCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number in tools.jsonl.
+	// The number of the record in tools.jsonl, from 1.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// Whether a call with the same request_id had recorded it before.
+	// Whether an earlier call with the same request_id had recorded it.
 	Duplicate bool `protobuf:"varint,2,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	// What was masked in it before it was written.
-	Masked        []*Masked `protobuf:"bytes,3,rep,name=masked,proto3" json:"masked,omitempty"`
+	// The secrets that were masked in it before it was written.
+	Masked        []*MaskedSecrets `protobuf:"bytes,3,rep,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordToolCallResponse) Reset() {
 	*x = RecordToolCallResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[70]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5433,7 +5641,7 @@ func (x *RecordToolCallResponse) String() string {
 func (*RecordToolCallResponse) ProtoMessage() {}
 
 func (x *RecordToolCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[70]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5446,7 +5654,7 @@ func (x *RecordToolCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordToolCallResponse.ProtoReflect.Descriptor instead.
 func (*RecordToolCallResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{70}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *RecordToolCallResponse) GetSeq() uint64 {
@@ -5463,23 +5671,23 @@ func (x *RecordToolCallResponse) GetDuplicate() bool {
 	return false
 }
 
-func (x *RecordToolCallResponse) GetMasked() []*Masked {
+func (x *RecordToolCallResponse) GetMasked() []*MaskedSecrets {
 	if x != nil {
 		return x.Masked
 	}
 	return nil
 }
 
-// Asks for tool calls.
+// The request of StreamToolCalls.
 type StreamToolCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// First record; 0: from the beginning.
+	// The number of the first record; 0: the start of the log.
 	FromSeq uint64 `protobuf:"varint,2,opt,name=from_seq,json=fromSeq,proto3" json:"from_seq,omitempty"`
-	// Last record; 0: all there are.
+	// The number of the last record; 0: the end of the log.
 	ToSeq uint64 `protobuf:"varint,3,opt,name=to_seq,json=toSeq,proto3" json:"to_seq,omitempty"`
-	// Most records; 0: no limit.
+	// The most records; 0: no limit.
 	Limit         uint64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5487,7 +5695,7 @@ type StreamToolCallsRequest struct {
 
 func (x *StreamToolCallsRequest) Reset() {
 	*x = StreamToolCallsRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[71]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5707,7 @@ func (x *StreamToolCallsRequest) String() string {
 func (*StreamToolCallsRequest) ProtoMessage() {}
 
 func (x *StreamToolCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[71]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5720,7 @@ func (x *StreamToolCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamToolCallsRequest.ProtoReflect.Descriptor instead.
 func (*StreamToolCallsRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{71}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StreamToolCallsRequest) GetTaskUuid() string {
@@ -5543,7 +5751,7 @@ func (x *StreamToolCallsRequest) GetLimit() uint64 {
 	return 0
 }
 
-// A batch of tool calls.
+// A response of StreamToolCalls: a batch of records.
 type StreamToolCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Lines as they stand in tools.jsonl.
@@ -5554,7 +5762,7 @@ type StreamToolCallsResponse struct {
 
 func (x *StreamToolCallsResponse) Reset() {
 	*x = StreamToolCallsResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[72]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5566,7 +5774,7 @@ func (x *StreamToolCallsResponse) String() string {
 func (*StreamToolCallsResponse) ProtoMessage() {}
 
 func (x *StreamToolCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[72]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5579,7 +5787,7 @@ func (x *StreamToolCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamToolCallsResponse.ProtoReflect.Descriptor instead.
 func (*StreamToolCallsResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{72}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *StreamToolCallsResponse) GetRecords() [][]byte {
@@ -5589,18 +5797,18 @@ func (x *StreamToolCallsResponse) GetRecords() [][]byte {
 	return nil
 }
 
-// A plan to append.
+// The request of AppendPlan.
 type AppendPlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// What kind of plan: `initial`, `revision`, …; at most 1024 bytes.
+	// The kind of plan: `initial`, `revision`, …; at most 1024 bytes.
 	PlanType string `protobuf:"bytes,2,opt,name=plan_type,json=planType,proto3" json:"plan_type,omitempty"`
 	// The plan: any JSON. Required.
 	PlanContentJson string `protobuf:"bytes,3,opt,name=plan_content_json,json=planContentJson,proto3" json:"plan_content_json,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,5,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -5608,7 +5816,7 @@ type AppendPlanRequest struct {
 
 func (x *AppendPlanRequest) Reset() {
 	*x = AppendPlanRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[73]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5620,7 +5828,7 @@ func (x *AppendPlanRequest) String() string {
 func (*AppendPlanRequest) ProtoMessage() {}
 
 func (x *AppendPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[73]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5633,7 +5841,7 @@ func (x *AppendPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendPlanRequest.ProtoReflect.Descriptor instead.
 func (*AppendPlanRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{73}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *AppendPlanRequest) GetTaskUuid() string {
@@ -5671,22 +5879,22 @@ func (x *AppendPlanRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The plan is durable.
+// The response of AppendPlan: the plan is durable.
 type AppendPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number in planning.jsonl.
+	// The number of the plan in planning.jsonl, from 1.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Whether a call with the same request_id had appended it before.
+	// Whether an earlier call with the same request_id had appended it.
 	Duplicate bool `protobuf:"varint,2,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	// What was masked in it before it was written.
-	Masked        []*Masked `protobuf:"bytes,3,rep,name=masked,proto3" json:"masked,omitempty"`
+	// The secrets that were masked in it before it was written.
+	Masked        []*MaskedSecrets `protobuf:"bytes,3,rep,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppendPlanResponse) Reset() {
 	*x = AppendPlanResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[74]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5698,7 +5906,7 @@ func (x *AppendPlanResponse) String() string {
 func (*AppendPlanResponse) ProtoMessage() {}
 
 func (x *AppendPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[74]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5711,7 +5919,7 @@ func (x *AppendPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendPlanResponse.ProtoReflect.Descriptor instead.
 func (*AppendPlanResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{74}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AppendPlanResponse) GetId() uint64 {
@@ -5728,17 +5936,17 @@ func (x *AppendPlanResponse) GetDuplicate() bool {
 	return false
 }
 
-func (x *AppendPlanResponse) GetMasked() []*Masked {
+func (x *AppendPlanResponse) GetMasked() []*MaskedSecrets {
 	if x != nil {
 		return x.Masked
 	}
 	return nil
 }
 
-// Asks for the newest plan.
+// The request of GetLatestPlan.
 type GetLatestPlanRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid      string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5746,7 +5954,7 @@ type GetLatestPlanRequest struct {
 
 func (x *GetLatestPlanRequest) Reset() {
 	*x = GetLatestPlanRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[75]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5758,7 +5966,7 @@ func (x *GetLatestPlanRequest) String() string {
 func (*GetLatestPlanRequest) ProtoMessage() {}
 
 func (x *GetLatestPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[75]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5771,7 +5979,7 @@ func (x *GetLatestPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLatestPlanRequest.ProtoReflect.Descriptor instead.
 func (*GetLatestPlanRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{75}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *GetLatestPlanRequest) GetTaskUuid() string {
@@ -5781,14 +5989,14 @@ func (x *GetLatestPlanRequest) GetTaskUuid() string {
 	return ""
 }
 
-// The newest plan.
+// The response of GetLatestPlan.
 type GetLatestPlanResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number in planning.jsonl.
+	// The number of the plan in planning.jsonl, from 1.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What kind of plan.
+	// The kind of plan.
 	PlanType string `protobuf:"bytes,2,opt,name=plan_type,json=planType,proto3" json:"plan_type,omitempty"`
-	// The plan as JSON.
+	// The plan: any JSON.
 	PlanContentJson string `protobuf:"bytes,3,opt,name=plan_content_json,json=planContentJson,proto3" json:"plan_content_json,omitempty"`
 	// When it was appended.
 	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -5798,7 +6006,7 @@ type GetLatestPlanResponse struct {
 
 func (x *GetLatestPlanResponse) Reset() {
 	*x = GetLatestPlanResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[76]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5810,7 +6018,7 @@ func (x *GetLatestPlanResponse) String() string {
 func (*GetLatestPlanResponse) ProtoMessage() {}
 
 func (x *GetLatestPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[76]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5823,7 +6031,7 @@ func (x *GetLatestPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLatestPlanResponse.ProtoReflect.Descriptor instead.
 func (*GetLatestPlanResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{76}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *GetLatestPlanResponse) GetId() uint64 {
@@ -5854,16 +6062,16 @@ func (x *GetLatestPlanResponse) GetCreateTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Asks for plans.
+// The request of StreamPlans.
 type StreamPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// First plan; 0: from the beginning.
+	// The number of the first plan; 0: the start of the log.
 	FromId uint64 `protobuf:"varint,2,opt,name=from_id,json=fromId,proto3" json:"from_id,omitempty"`
-	// Last plan; 0: all there are.
+	// The number of the last plan; 0: the end of the log.
 	ToId uint64 `protobuf:"varint,3,opt,name=to_id,json=toId,proto3" json:"to_id,omitempty"`
-	// Most plans; 0: no limit.
+	// The most plans; 0: no limit.
 	Limit         uint64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5871,7 +6079,7 @@ type StreamPlansRequest struct {
 
 func (x *StreamPlansRequest) Reset() {
 	*x = StreamPlansRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[77]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5883,7 +6091,7 @@ func (x *StreamPlansRequest) String() string {
 func (*StreamPlansRequest) ProtoMessage() {}
 
 func (x *StreamPlansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[77]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5896,7 +6104,7 @@ func (x *StreamPlansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamPlansRequest.ProtoReflect.Descriptor instead.
 func (*StreamPlansRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{77}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StreamPlansRequest) GetTaskUuid() string {
@@ -5927,7 +6135,7 @@ func (x *StreamPlansRequest) GetLimit() uint64 {
 	return 0
 }
 
-// A batch of plans.
+// A response of StreamPlans: a batch of plans.
 type StreamPlansResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Lines as they stand in planning.jsonl.
@@ -5938,7 +6146,7 @@ type StreamPlansResponse struct {
 
 func (x *StreamPlansResponse) Reset() {
 	*x = StreamPlansResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[78]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5950,7 +6158,7 @@ func (x *StreamPlansResponse) String() string {
 func (*StreamPlansResponse) ProtoMessage() {}
 
 func (x *StreamPlansResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[78]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5963,7 +6171,7 @@ func (x *StreamPlansResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamPlansResponse.ProtoReflect.Descriptor instead.
 func (*StreamPlansResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{78}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *StreamPlansResponse) GetRecords() [][]byte {
@@ -5973,10 +6181,10 @@ func (x *StreamPlansResponse) GetRecords() [][]byte {
 	return nil
 }
 
-// Asks for the newest summary.
+// The request of GetLatestSummary.
 type GetLatestSummaryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid      string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5984,7 +6192,7 @@ type GetLatestSummaryRequest struct {
 
 func (x *GetLatestSummaryRequest) Reset() {
 	*x = GetLatestSummaryRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[79]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5996,7 +6204,7 @@ func (x *GetLatestSummaryRequest) String() string {
 func (*GetLatestSummaryRequest) ProtoMessage() {}
 
 func (x *GetLatestSummaryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[79]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6009,7 +6217,7 @@ func (x *GetLatestSummaryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLatestSummaryRequest.ProtoReflect.Descriptor instead.
 func (*GetLatestSummaryRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{79}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *GetLatestSummaryRequest) GetTaskUuid() string {
@@ -6019,7 +6227,7 @@ func (x *GetLatestSummaryRequest) GetTaskUuid() string {
 	return ""
 }
 
-// The newest summary in the view.
+// The response of GetLatestSummary.
 type GetLatestSummaryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The summary.
@@ -6030,7 +6238,7 @@ type GetLatestSummaryResponse struct {
 
 func (x *GetLatestSummaryResponse) Reset() {
 	*x = GetLatestSummaryResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[80]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6042,7 +6250,7 @@ func (x *GetLatestSummaryResponse) String() string {
 func (*GetLatestSummaryResponse) ProtoMessage() {}
 
 func (x *GetLatestSummaryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[80]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6055,7 +6263,7 @@ func (x *GetLatestSummaryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLatestSummaryResponse.ProtoReflect.Descriptor instead.
 func (*GetLatestSummaryResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{80}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *GetLatestSummaryResponse) GetSummary() *Summary {
@@ -6065,12 +6273,12 @@ func (x *GetLatestSummaryResponse) GetSummary() *Summary {
 	return nil
 }
 
-// Asks for summaries.
+// The request of StreamSummaries.
 type StreamSummariesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Most summaries; 0: no limit.
+	// The most summaries; 0: no limit.
 	Limit         uint64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6078,7 +6286,7 @@ type StreamSummariesRequest struct {
 
 func (x *StreamSummariesRequest) Reset() {
 	*x = StreamSummariesRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[81]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6090,7 +6298,7 @@ func (x *StreamSummariesRequest) String() string {
 func (*StreamSummariesRequest) ProtoMessage() {}
 
 func (x *StreamSummariesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[81]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6103,7 +6311,7 @@ func (x *StreamSummariesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamSummariesRequest.ProtoReflect.Descriptor instead.
 func (*StreamSummariesRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{81}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StreamSummariesRequest) GetTaskUuid() string {
@@ -6120,7 +6328,7 @@ func (x *StreamSummariesRequest) GetLimit() uint64 {
 	return 0
 }
 
-// A batch of summaries.
+// A response of StreamSummaries: a batch of summaries.
 type StreamSummariesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Lines as they stand in summaries.jsonl, with `"undone":true` in those that were taken back.
@@ -6131,7 +6339,7 @@ type StreamSummariesResponse struct {
 
 func (x *StreamSummariesResponse) Reset() {
 	*x = StreamSummariesResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[82]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6143,7 +6351,7 @@ func (x *StreamSummariesResponse) String() string {
 func (*StreamSummariesResponse) ProtoMessage() {}
 
 func (x *StreamSummariesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[82]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6156,7 +6364,7 @@ func (x *StreamSummariesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamSummariesResponse.ProtoReflect.Descriptor instead.
 func (*StreamSummariesResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{82}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StreamSummariesResponse) GetRecords() [][]byte {
@@ -6166,33 +6374,33 @@ func (x *StreamSummariesResponse) GetRecords() [][]byte {
 	return nil
 }
 
-// One call of the LLM.
+// The request of RecordUsage.
 type RecordUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Tokens that were read, but for those in the next two.
+	// Tokens that were read and not cached.
 	InputTokens uint64 `protobuf:"varint,2,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	// Tokens that were written.
 	OutputTokens uint64 `protobuf:"varint,3,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
-	// Tokens that went into the provider's cache.
+	// Tokens that were read and written to the provider's cache.
 	CacheCreationTokens uint64 `protobuf:"varint,4,opt,name=cache_creation_tokens,json=cacheCreationTokens,proto3" json:"cache_creation_tokens,omitempty"`
-	// Tokens that came out of the provider's cache.
+	// Tokens that were read from the provider's cache.
 	CacheReadTokens uint64 `protobuf:"varint,5,opt,name=cache_read_tokens,json=cacheReadTokens,proto3" json:"cache_read_tokens,omitempty"`
-	// Names the call.
-	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
-	LeaseGeneration uint64 `protobuf:"varint,7,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// Of what was read, the tokens of tools that were sent beside the view, as GetContextUsage counts them before they are
-	// calibrated (`tools_tokens`). 0: there were none, or nobody counted them; then they pass for tokens of the view.
-	ToolsTokens   uint64 `protobuf:"varint,8,opt,name=tools_tokens,json=toolsTokens,proto3" json:"tools_tokens,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// How many of the tokens that were read belong to tools that were sent beside the view, as GetContextUsage counts them
+	// before calibration (`tools_tokens`). 0: there were none or nobody counted them; they then count as tokens of the view.
+	ToolsTokens uint64 `protobuf:"varint,6,opt,name=tools_tokens,json=toolsTokens,proto3" json:"tools_tokens,omitempty"`
+	// Names the call; 1 to 128 visible ASCII characters.
+	RequestId string `protobuf:"bytes,7,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The generation of the caller's lease; 0: none.
+	LeaseGeneration uint64 `protobuf:"varint,8,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecordUsageRequest) Reset() {
 	*x = RecordUsageRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[83]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6204,7 +6412,7 @@ func (x *RecordUsageRequest) String() string {
 func (*RecordUsageRequest) ProtoMessage() {}
 
 func (x *RecordUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[83]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6217,7 +6425,7 @@ func (x *RecordUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordUsageRequest.ProtoReflect.Descriptor instead.
 func (*RecordUsageRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{83}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RecordUsageRequest) GetTaskUuid() string {
@@ -6255,6 +6463,13 @@ func (x *RecordUsageRequest) GetCacheReadTokens() uint64 {
 	return 0
 }
 
+func (x *RecordUsageRequest) GetToolsTokens() uint64 {
+	if x != nil {
+		return x.ToolsTokens
+	}
+	return 0
+}
+
 func (x *RecordUsageRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
@@ -6269,14 +6484,7 @@ func (x *RecordUsageRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-func (x *RecordUsageRequest) GetToolsTokens() uint64 {
-	if x != nil {
-		return x.ToolsTokens
-	}
-	return 0
-}
-
-// The call is counted.
+// The response of RecordUsage.
 type RecordUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How full the context is.
@@ -6287,7 +6495,7 @@ type RecordUsageResponse struct {
 
 func (x *RecordUsageResponse) Reset() {
 	*x = RecordUsageResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[84]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6299,7 +6507,7 @@ func (x *RecordUsageResponse) String() string {
 func (*RecordUsageResponse) ProtoMessage() {}
 
 func (x *RecordUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[84]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6312,7 +6520,7 @@ func (x *RecordUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordUsageResponse.ProtoReflect.Descriptor instead.
 func (*RecordUsageResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{84}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RecordUsageResponse) GetPressure() *Pressure {
@@ -6322,22 +6530,22 @@ func (x *RecordUsageResponse) GetPressure() *Pressure {
 	return nil
 }
 
-// Numbers to add to a task's counters.
+// The request of UpdateStatistics: numbers to add.
 type UpdateStatisticsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Calls of the LLM.
+	// Calls of the LLM, for `llm_call_count`.
 	LlmCalls uint64 `protobuf:"varint,2,opt,name=llm_calls,json=llmCalls,proto3" json:"llm_calls,omitempty"`
-	// Calls of tools.
+	// Tool calls, for `tool_call_count`.
 	ToolCalls uint64 `protobuf:"varint,3,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Tokens.
+	// Tokens, for `total_tokens`.
 	Tokens uint64 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Compactions.
+	// Compactions, for `compression_count`.
 	Compressions uint64 `protobuf:"varint,5,opt,name=compressions,proto3" json:"compressions,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,7,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -6345,7 +6553,7 @@ type UpdateStatisticsRequest struct {
 
 func (x *UpdateStatisticsRequest) Reset() {
 	*x = UpdateStatisticsRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[85]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6357,7 +6565,7 @@ func (x *UpdateStatisticsRequest) String() string {
 func (*UpdateStatisticsRequest) ProtoMessage() {}
 
 func (x *UpdateStatisticsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[85]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6370,7 +6578,7 @@ func (x *UpdateStatisticsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateStatisticsRequest.ProtoReflect.Descriptor instead.
 func (*UpdateStatisticsRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{85}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *UpdateStatisticsRequest) GetTaskUuid() string {
@@ -6422,7 +6630,7 @@ func (x *UpdateStatisticsRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The numbers are added.
+// The response of UpdateStatistics.
 type UpdateStatisticsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The counters now.
@@ -6433,7 +6641,7 @@ type UpdateStatisticsResponse struct {
 
 func (x *UpdateStatisticsResponse) Reset() {
 	*x = UpdateStatisticsResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[86]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6445,7 +6653,7 @@ func (x *UpdateStatisticsResponse) String() string {
 func (*UpdateStatisticsResponse) ProtoMessage() {}
 
 func (x *UpdateStatisticsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[86]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6458,7 +6666,7 @@ func (x *UpdateStatisticsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateStatisticsResponse.ProtoReflect.Descriptor instead.
 func (*UpdateStatisticsResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{86}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *UpdateStatisticsResponse) GetStatistics() *TaskStatistics {
@@ -6468,13 +6676,13 @@ func (x *UpdateStatisticsResponse) GetStatistics() *TaskStatistics {
 	return nil
 }
 
-// Asks for what happens to a task.
+// The request of WatchTask.
 type WatchTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// `resume_token` of an earlier event: go on behind it. Empty: from now on. `v1.0.0.0`: from the very beginning. The
-	// token of the place where the watch begins is in the response's header `resume-token`, so that a client whose
+	// `resume_token` of an earlier event: the stream begins after that event. Empty: now. `v1.0.0.0`: the start of the logs.
+	// The response header `resume-token` holds the token of the place where the stream begins, so that a client whose
 	// connection breaks before the first event misses nothing.
 	ResumeToken   string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -6483,7 +6691,7 @@ type WatchTaskRequest struct {
 
 func (x *WatchTaskRequest) Reset() {
 	*x = WatchTaskRequest{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[87]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6495,7 +6703,7 @@ func (x *WatchTaskRequest) String() string {
 func (*WatchTaskRequest) ProtoMessage() {}
 
 func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[87]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6508,7 +6716,7 @@ func (x *WatchTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskRequest.ProtoReflect.Descriptor instead.
 func (*WatchTaskRequest) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *WatchTaskRequest) GetTaskUuid() string {
@@ -6525,22 +6733,22 @@ func (x *WatchTaskRequest) GetResumeToken() string {
 	return ""
 }
 
-// Something that happened.
+// A response of WatchTask: an event.
 type WatchTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Goes on behind this event.
+	// A later call with this token goes on after this event.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// When it happened.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// What happened.
+	// What happened. Clients skip events that they do not know.
 	//
 	// Types that are valid to be assigned to Event:
 	//
-	//	*WatchTaskResponse_Appended_
-	//	*WatchTaskResponse_Rewritten_
-	//	*WatchTaskResponse_Status
-	//	*WatchTaskResponse_ToolCall
-	//	*WatchTaskResponse_Plan
+	//	*WatchTaskResponse_MessageAppended_
+	//	*WatchTaskResponse_ViewRewritten_
+	//	*WatchTaskResponse_StatusChanged_
+	//	*WatchTaskResponse_ToolCallRecorded_
+	//	*WatchTaskResponse_PlanAppended_
 	//	*WatchTaskResponse_Lagged_
 	Event         isWatchTaskResponse_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
@@ -6549,7 +6757,7 @@ type WatchTaskResponse struct {
 
 func (x *WatchTaskResponse) Reset() {
 	*x = WatchTaskResponse{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[88]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6561,7 +6769,7 @@ func (x *WatchTaskResponse) String() string {
 func (*WatchTaskResponse) ProtoMessage() {}
 
 func (x *WatchTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[88]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6574,7 +6782,7 @@ func (x *WatchTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskResponse.ProtoReflect.Descriptor instead.
 func (*WatchTaskResponse) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *WatchTaskResponse) GetResumeToken() string {
@@ -6598,46 +6806,46 @@ func (x *WatchTaskResponse) GetEvent() isWatchTaskResponse_Event {
 	return nil
 }
 
-func (x *WatchTaskResponse) GetAppended() *WatchTaskResponse_Appended {
+func (x *WatchTaskResponse) GetMessageAppended() *WatchTaskResponse_MessageAppended {
 	if x != nil {
-		if x, ok := x.Event.(*WatchTaskResponse_Appended_); ok {
-			return x.Appended
+		if x, ok := x.Event.(*WatchTaskResponse_MessageAppended_); ok {
+			return x.MessageAppended
 		}
 	}
 	return nil
 }
 
-func (x *WatchTaskResponse) GetRewritten() *WatchTaskResponse_Rewritten {
+func (x *WatchTaskResponse) GetViewRewritten() *WatchTaskResponse_ViewRewritten {
 	if x != nil {
-		if x, ok := x.Event.(*WatchTaskResponse_Rewritten_); ok {
-			return x.Rewritten
+		if x, ok := x.Event.(*WatchTaskResponse_ViewRewritten_); ok {
+			return x.ViewRewritten
 		}
 	}
 	return nil
 }
 
-func (x *WatchTaskResponse) GetStatus() *WatchTaskResponse_StatusChanged {
+func (x *WatchTaskResponse) GetStatusChanged() *WatchTaskResponse_StatusChanged {
 	if x != nil {
-		if x, ok := x.Event.(*WatchTaskResponse_Status); ok {
-			return x.Status
+		if x, ok := x.Event.(*WatchTaskResponse_StatusChanged_); ok {
+			return x.StatusChanged
 		}
 	}
 	return nil
 }
 
-func (x *WatchTaskResponse) GetToolCall() *WatchTaskResponse_ToolCallRecorded {
+func (x *WatchTaskResponse) GetToolCallRecorded() *WatchTaskResponse_ToolCallRecorded {
 	if x != nil {
-		if x, ok := x.Event.(*WatchTaskResponse_ToolCall); ok {
-			return x.ToolCall
+		if x, ok := x.Event.(*WatchTaskResponse_ToolCallRecorded_); ok {
+			return x.ToolCallRecorded
 		}
 	}
 	return nil
 }
 
-func (x *WatchTaskResponse) GetPlan() *WatchTaskResponse_PlanAppended {
+func (x *WatchTaskResponse) GetPlanAppended() *WatchTaskResponse_PlanAppended {
 	if x != nil {
-		if x, ok := x.Event.(*WatchTaskResponse_Plan); ok {
-			return x.Plan
+		if x, ok := x.Event.(*WatchTaskResponse_PlanAppended_); ok {
+			return x.PlanAppended
 		}
 	}
 	return nil
@@ -6656,60 +6864,61 @@ type isWatchTaskResponse_Event interface {
 	isWatchTaskResponse_Event()
 }
 
-type WatchTaskResponse_Appended_ struct {
+type WatchTaskResponse_MessageAppended_ struct {
 	// A message was appended.
-	Appended *WatchTaskResponse_Appended `protobuf:"bytes,3,opt,name=appended,proto3,oneof"`
+	MessageAppended *WatchTaskResponse_MessageAppended `protobuf:"bytes,3,opt,name=message_appended,json=messageAppended,proto3,oneof"`
 }
 
-type WatchTaskResponse_Rewritten_ struct {
+type WatchTaskResponse_ViewRewritten_ struct {
 	// The view was rewritten.
-	Rewritten *WatchTaskResponse_Rewritten `protobuf:"bytes,4,opt,name=rewritten,proto3,oneof"`
+	ViewRewritten *WatchTaskResponse_ViewRewritten `protobuf:"bytes,4,opt,name=view_rewritten,json=viewRewritten,proto3,oneof"`
 }
 
-type WatchTaskResponse_Status struct {
-	// The status changed: started, taken over, paused, resumed, completed, failed.
-	Status *WatchTaskResponse_StatusChanged `protobuf:"bytes,5,opt,name=status,proto3,oneof"`
+type WatchTaskResponse_StatusChanged_ struct {
+	// The status changed.
+	StatusChanged *WatchTaskResponse_StatusChanged `protobuf:"bytes,5,opt,name=status_changed,json=statusChanged,proto3,oneof"`
 }
 
-type WatchTaskResponse_ToolCall struct {
+type WatchTaskResponse_ToolCallRecorded_ struct {
 	// A tool call was recorded.
-	ToolCall *WatchTaskResponse_ToolCallRecorded `protobuf:"bytes,6,opt,name=tool_call,json=toolCall,proto3,oneof"`
+	ToolCallRecorded *WatchTaskResponse_ToolCallRecorded `protobuf:"bytes,6,opt,name=tool_call_recorded,json=toolCallRecorded,proto3,oneof"`
 }
 
-type WatchTaskResponse_Plan struct {
+type WatchTaskResponse_PlanAppended_ struct {
 	// A plan was appended.
-	Plan *WatchTaskResponse_PlanAppended `protobuf:"bytes,7,opt,name=plan,proto3,oneof"`
+	PlanAppended *WatchTaskResponse_PlanAppended `protobuf:"bytes,7,opt,name=plan_appended,json=planAppended,proto3,oneof"`
 }
 
 type WatchTaskResponse_Lagged_ struct {
-	// Events were passed over.
+	// Events were skipped.
 	Lagged *WatchTaskResponse_Lagged `protobuf:"bytes,8,opt,name=lagged,proto3,oneof"`
 }
 
-func (*WatchTaskResponse_Appended_) isWatchTaskResponse_Event() {}
+func (*WatchTaskResponse_MessageAppended_) isWatchTaskResponse_Event() {}
 
-func (*WatchTaskResponse_Rewritten_) isWatchTaskResponse_Event() {}
+func (*WatchTaskResponse_ViewRewritten_) isWatchTaskResponse_Event() {}
 
-func (*WatchTaskResponse_Status) isWatchTaskResponse_Event() {}
+func (*WatchTaskResponse_StatusChanged_) isWatchTaskResponse_Event() {}
 
-func (*WatchTaskResponse_ToolCall) isWatchTaskResponse_Event() {}
+func (*WatchTaskResponse_ToolCallRecorded_) isWatchTaskResponse_Event() {}
 
-func (*WatchTaskResponse_Plan) isWatchTaskResponse_Event() {}
+func (*WatchTaskResponse_PlanAppended_) isWatchTaskResponse_Event() {}
 
 func (*WatchTaskResponse_Lagged_) isWatchTaskResponse_Event() {}
 
-// How far it is.
+// How far the compression is.
 type CompressResponse_Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `extracting`, `summarizing` or `publishing`.
-	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
-	// Messages that are to go.
+	// The current step.
+	Stage CompressStage `protobuf:"varint,1,opt,name=stage,proto3,enum=contextstore.v1.CompressStage" json:"stage,omitempty"`
+	// The number of messages to remove.
 	Messages uint64 `protobuf:"varint,2,opt,name=messages,proto3" json:"messages,omitempty"`
 	// Their tokens.
 	Tokens uint64 `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	// Tokens of the summary so far.
 	SummaryTokens uint64 `protobuf:"varint,4,opt,name=summary_tokens,json=summaryTokens,proto3" json:"summary_tokens,omitempty"`
-	// Which try it is: 1, 2 (stricter), 3 (the built-in summariser).
+	// The attempt at a summary: 1, 2 (with stricter instructions) or 3 (by the built-in summariser). 0 outside of
+	// SUMMARIZING.
 	Attempt       uint32 `protobuf:"varint,5,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6717,7 +6926,7 @@ type CompressResponse_Progress struct {
 
 func (x *CompressResponse_Progress) Reset() {
 	*x = CompressResponse_Progress{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[89]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6729,7 +6938,7 @@ func (x *CompressResponse_Progress) String() string {
 func (*CompressResponse_Progress) ProtoMessage() {}
 
 func (x *CompressResponse_Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[89]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6742,14 +6951,14 @@ func (x *CompressResponse_Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompressResponse_Progress.ProtoReflect.Descriptor instead.
 func (*CompressResponse_Progress) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{46, 0}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{58, 0}
 }
 
-func (x *CompressResponse_Progress) GetStage() string {
+func (x *CompressResponse_Progress) GetStage() CompressStage {
 	if x != nil {
 		return x.Stage
 	}
-	return ""
+	return CompressStage_COMPRESS_STAGE_UNSPECIFIED
 }
 
 func (x *CompressResponse_Progress) GetMessages() uint64 {
@@ -6780,31 +6989,31 @@ func (x *CompressResponse_Progress) GetAttempt() uint32 {
 	return 0
 }
 
-// What has to be known first.
+// What the agent needs to write a summary.
 type BeginCompactionResponse_Begun struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the compaction.
+	// Identifies the compaction in CommitCompaction and AbortCompaction.
 	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	// When it expires.
+	// When the token expires.
 	ExpireTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
-	// First message that is to be summarised.
+	// The seq of the first message to summarise.
 	StartSeq uint64 `protobuf:"varint,3,opt,name=start_seq,json=startSeq,proto3" json:"start_seq,omitempty"`
-	// Last message that is to be summarised.
+	// The seq of the last message to summarise.
 	EndSeq uint64 `protobuf:"varint,4,opt,name=end_seq,json=endSeq,proto3" json:"end_seq,omitempty"`
-	// How many messages.
+	// The number of messages to summarise.
 	Messages uint64 `protobuf:"varint,5,opt,name=messages,proto3" json:"messages,omitempty"`
 	// Their tokens.
 	Tokens uint64 `protobuf:"varint,6,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Most tokens of the summary.
+	// The most tokens of the summary.
 	SummaryTokens uint64 `protobuf:"varint,7,opt,name=summary_tokens,json=summaryTokens,proto3" json:"summary_tokens,omitempty"`
-	// What a model would be asked.
+	// The instructions that a model would get.
 	Prompt string `protobuf:"bytes,8,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	// The summary so far, which the new one has to take in; empty if there is none.
+	// The summary so far, which the new one must include; empty if there is none.
 	PreviousSummary string `protobuf:"bytes,9,opt,name=previous_summary,json=previousSummary,proto3" json:"previous_summary,omitempty"`
-	// Refs that the summary has to name.
+	// The output refs that the summary must name.
 	OutputRefs []string `protobuf:"bytes,10,rep,name=output_refs,json=outputRefs,proto3" json:"output_refs,omitempty"`
-	// What was kept word for word beside the summary so far; empty if there is nothing. It stays as it is unless
-	// CommitCompaction.retain takes its place.
+	// The text that was kept word for word beside the summary so far; empty if there is none. It stays unless
+	// CommitCompaction replaces it by `retain`.
 	Retained      string `protobuf:"bytes,11,opt,name=retained,proto3" json:"retained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6812,7 +7021,7 @@ type BeginCompactionResponse_Begun struct {
 
 func (x *BeginCompactionResponse_Begun) Reset() {
 	*x = BeginCompactionResponse_Begun{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[90]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6824,7 +7033,7 @@ func (x *BeginCompactionResponse_Begun) String() string {
 func (*BeginCompactionResponse_Begun) ProtoMessage() {}
 
 func (x *BeginCompactionResponse_Begun) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[90]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6837,7 +7046,7 @@ func (x *BeginCompactionResponse_Begun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginCompactionResponse_Begun.ProtoReflect.Descriptor instead.
 func (*BeginCompactionResponse_Begun) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{49, 0}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{61, 0}
 }
 
 func (x *BeginCompactionResponse_Begun) GetToken() string {
@@ -6918,33 +7127,33 @@ func (x *BeginCompactionResponse_Begun) GetRetained() string {
 }
 
 // A message was appended.
-type WatchTaskResponse_Appended struct {
+type WatchTaskResponse_MessageAppended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its number.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Who speaks.
-	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	Role Role `protobuf:"varint,2,opt,name=role,proto3,enum=contextstore.v1.Role" json:"role,omitempty"`
 	// Its tokens.
 	Tokens        uint64 `protobuf:"varint,3,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WatchTaskResponse_Appended) Reset() {
-	*x = WatchTaskResponse_Appended{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[91]
+func (x *WatchTaskResponse_MessageAppended) Reset() {
+	*x = WatchTaskResponse_MessageAppended{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WatchTaskResponse_Appended) String() string {
+func (x *WatchTaskResponse_MessageAppended) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WatchTaskResponse_Appended) ProtoMessage() {}
+func (*WatchTaskResponse_MessageAppended) ProtoMessage() {}
 
-func (x *WatchTaskResponse_Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[91]
+func (x *WatchTaskResponse_MessageAppended) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6955,26 +7164,26 @@ func (x *WatchTaskResponse_Appended) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WatchTaskResponse_Appended.ProtoReflect.Descriptor instead.
-func (*WatchTaskResponse_Appended) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88, 0}
+// Deprecated: Use WatchTaskResponse_MessageAppended.ProtoReflect.Descriptor instead.
+func (*WatchTaskResponse_MessageAppended) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87, 0}
 }
 
-func (x *WatchTaskResponse_Appended) GetSeq() uint64 {
+func (x *WatchTaskResponse_MessageAppended) GetSeq() uint64 {
 	if x != nil {
 		return x.Seq
 	}
 	return 0
 }
 
-func (x *WatchTaskResponse_Appended) GetRole() string {
+func (x *WatchTaskResponse_MessageAppended) GetRole() Role {
 	if x != nil {
 		return x.Role
 	}
-	return ""
+	return Role_ROLE_UNSPECIFIED
 }
 
-func (x *WatchTaskResponse_Appended) GetTokens() uint64 {
+func (x *WatchTaskResponse_MessageAppended) GetTokens() uint64 {
 	if x != nil {
 		return x.Tokens
 	}
@@ -6982,33 +7191,33 @@ func (x *WatchTaskResponse_Appended) GetTokens() uint64 {
 }
 
 // The view was rewritten.
-type WatchTaskResponse_Rewritten struct {
+type WatchTaskResponse_ViewRewritten struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its new generation.
+	// The new generation of the view.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// What rewrote it: a strategy, `undo`, `rewind`, …
-	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// The last message the rewrite speaks for.
-	Covers        uint64 `protobuf:"varint,3,opt,name=covers,proto3" json:"covers,omitempty"`
+	// What rewrote it.
+	Kind RewriteKind `protobuf:"varint,2,opt,name=kind,proto3,enum=contextstore.v1.RewriteKind" json:"kind,omitempty"`
+	// The seq of the last message that the rewrite takes into account; later messages follow unchanged.
+	LastSeq       uint64 `protobuf:"varint,3,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *WatchTaskResponse_Rewritten) Reset() {
-	*x = WatchTaskResponse_Rewritten{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[92]
+func (x *WatchTaskResponse_ViewRewritten) Reset() {
+	*x = WatchTaskResponse_ViewRewritten{}
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *WatchTaskResponse_Rewritten) String() string {
+func (x *WatchTaskResponse_ViewRewritten) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*WatchTaskResponse_Rewritten) ProtoMessage() {}
+func (*WatchTaskResponse_ViewRewritten) ProtoMessage() {}
 
-func (x *WatchTaskResponse_Rewritten) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[92]
+func (x *WatchTaskResponse_ViewRewritten) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7019,40 +7228,40 @@ func (x *WatchTaskResponse_Rewritten) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use WatchTaskResponse_Rewritten.ProtoReflect.Descriptor instead.
-func (*WatchTaskResponse_Rewritten) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88, 1}
+// Deprecated: Use WatchTaskResponse_ViewRewritten.ProtoReflect.Descriptor instead.
+func (*WatchTaskResponse_ViewRewritten) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87, 1}
 }
 
-func (x *WatchTaskResponse_Rewritten) GetGeneration() uint64 {
+func (x *WatchTaskResponse_ViewRewritten) GetGeneration() uint64 {
 	if x != nil {
 		return x.Generation
 	}
 	return 0
 }
 
-func (x *WatchTaskResponse_Rewritten) GetStrategy() string {
+func (x *WatchTaskResponse_ViewRewritten) GetKind() RewriteKind {
 	if x != nil {
-		return x.Strategy
+		return x.Kind
 	}
-	return ""
+	return RewriteKind_REWRITE_KIND_UNSPECIFIED
 }
 
-func (x *WatchTaskResponse_Rewritten) GetCovers() uint64 {
+func (x *WatchTaskResponse_ViewRewritten) GetLastSeq() uint64 {
 	if x != nil {
-		return x.Covers
+		return x.LastSeq
 	}
 	return 0
 }
 
-// The status changed.
+// The status changed: the task was started, taken over, paused, resumed, completed or failed.
 type WatchTaskResponse_StatusChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is now.
-	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it failed.
+	// The new status.
+	Status TaskStatus `protobuf:"varint,1,opt,name=status,proto3,enum=contextstore.v1.TaskStatus" json:"status,omitempty"`
+	// Why the task failed; empty if it did not.
 	ErrorMessage string `protobuf:"bytes,2,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	// The lease it runs under, if it runs.
+	// The generation of the new lease; 0 if the task is not running.
 	LeaseGeneration uint64 `protobuf:"varint,3,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -7060,7 +7269,7 @@ type WatchTaskResponse_StatusChanged struct {
 
 func (x *WatchTaskResponse_StatusChanged) Reset() {
 	*x = WatchTaskResponse_StatusChanged{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[93]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7072,7 +7281,7 @@ func (x *WatchTaskResponse_StatusChanged) String() string {
 func (*WatchTaskResponse_StatusChanged) ProtoMessage() {}
 
 func (x *WatchTaskResponse_StatusChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[93]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7085,14 +7294,14 @@ func (x *WatchTaskResponse_StatusChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskResponse_StatusChanged.ProtoReflect.Descriptor instead.
 func (*WatchTaskResponse_StatusChanged) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88, 2}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87, 2}
 }
 
-func (x *WatchTaskResponse_StatusChanged) GetStatus() string {
+func (x *WatchTaskResponse_StatusChanged) GetStatus() TaskStatus {
 	if x != nil {
 		return x.Status
 	}
-	return ""
+	return TaskStatus_TASK_STATUS_UNSPECIFIED
 }
 
 func (x *WatchTaskResponse_StatusChanged) GetErrorMessage() string {
@@ -7112,19 +7321,19 @@ func (x *WatchTaskResponse_StatusChanged) GetLeaseGeneration() uint64 {
 // A tool call was recorded.
 type WatchTaskResponse_ToolCallRecorded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number.
+	// The number of the record.
 	Seq uint64 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	// The tool.
+	// The name of the tool.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// `success` or `error`.
-	Status        string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// How the execution ended.
+	Status        ToolCallStatus `protobuf:"varint,3,opt,name=status,proto3,enum=contextstore.v1.ToolCallStatus" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchTaskResponse_ToolCallRecorded) Reset() {
 	*x = WatchTaskResponse_ToolCallRecorded{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[94]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7136,7 +7345,7 @@ func (x *WatchTaskResponse_ToolCallRecorded) String() string {
 func (*WatchTaskResponse_ToolCallRecorded) ProtoMessage() {}
 
 func (x *WatchTaskResponse_ToolCallRecorded) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[94]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7149,7 +7358,7 @@ func (x *WatchTaskResponse_ToolCallRecorded) ProtoReflect() protoreflect.Message
 
 // Deprecated: Use WatchTaskResponse_ToolCallRecorded.ProtoReflect.Descriptor instead.
 func (*WatchTaskResponse_ToolCallRecorded) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88, 3}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87, 3}
 }
 
 func (x *WatchTaskResponse_ToolCallRecorded) GetSeq() uint64 {
@@ -7166,19 +7375,19 @@ func (x *WatchTaskResponse_ToolCallRecorded) GetToolName() string {
 	return ""
 }
 
-func (x *WatchTaskResponse_ToolCallRecorded) GetStatus() string {
+func (x *WatchTaskResponse_ToolCallRecorded) GetStatus() ToolCallStatus {
 	if x != nil {
 		return x.Status
 	}
-	return ""
+	return ToolCallStatus_TOOL_CALL_STATUS_UNSPECIFIED
 }
 
 // A plan was appended.
 type WatchTaskResponse_PlanAppended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number.
+	// The number of the plan.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What kind of plan.
+	// The kind of plan.
 	PlanType      string `protobuf:"bytes,2,opt,name=plan_type,json=planType,proto3" json:"plan_type,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7186,7 +7395,7 @@ type WatchTaskResponse_PlanAppended struct {
 
 func (x *WatchTaskResponse_PlanAppended) Reset() {
 	*x = WatchTaskResponse_PlanAppended{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[95]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7198,7 +7407,7 @@ func (x *WatchTaskResponse_PlanAppended) String() string {
 func (*WatchTaskResponse_PlanAppended) ProtoMessage() {}
 
 func (x *WatchTaskResponse_PlanAppended) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[95]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7211,7 +7420,7 @@ func (x *WatchTaskResponse_PlanAppended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskResponse_PlanAppended.ProtoReflect.Descriptor instead.
 func (*WatchTaskResponse_PlanAppended) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88, 4}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87, 4}
 }
 
 func (x *WatchTaskResponse_PlanAppended) GetId() uint64 {
@@ -7228,10 +7437,10 @@ func (x *WatchTaskResponse_PlanAppended) GetPlanType() string {
 	return ""
 }
 
-// The watcher was too far behind, or its token was of a log that was cut: events were passed over.
+// Events were skipped: the watcher was too far behind, or the log was cut before its resume_token.
 type WatchTaskResponse_Lagged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Bytes of logs that were passed over.
+	// Bytes of the logs that were skipped.
 	SkippedBytes  uint64 `protobuf:"varint,1,opt,name=skipped_bytes,json=skippedBytes,proto3" json:"skipped_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -7239,7 +7448,7 @@ type WatchTaskResponse_Lagged struct {
 
 func (x *WatchTaskResponse_Lagged) Reset() {
 	*x = WatchTaskResponse_Lagged{}
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[96]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7251,7 +7460,7 @@ func (x *WatchTaskResponse_Lagged) String() string {
 func (*WatchTaskResponse_Lagged) ProtoMessage() {}
 
 func (x *WatchTaskResponse_Lagged) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_context_store_proto_msgTypes[96]
+	mi := &file_contextstore_v1_context_store_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7264,7 +7473,7 @@ func (x *WatchTaskResponse_Lagged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTaskResponse_Lagged.ProtoReflect.Descriptor instead.
 func (*WatchTaskResponse_Lagged) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{88, 5}
+	return file_contextstore_v1_context_store_proto_rawDescGZIP(), []int{87, 5}
 }
 
 func (x *WatchTaskResponse_Lagged) GetSkippedBytes() uint64 {
@@ -7278,18 +7487,21 @@ var File_contextstore_v1_context_store_proto protoreflect.FileDescriptor
 
 const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\n" +
-	"#contextstore/v1/context_store.proto\x12\x0fcontextstore.v1\x1a\x1dcontextstore/v1/message.proto\x1a\x1acontextstore/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x02\n" +
+	"#contextstore/v1/context_store.proto\x12\x0fcontextstore.v1\x1a\x1dcontextstore/v1/message.proto\x1a\x1acontextstore/v1/task.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x03\n" +
 	"\x10StartTaskRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12*\n" +
 	"\x03key\x18\x02 \x01(\v2\x18.contextstore.v1.TaskKeyR\x03key\x12\x12\n" +
 	"\x04user\x18\x03 \x01(\tR\x04user\x123\n" +
 	"\x06config\x18\x04 \x01(\v2\x1b.contextstore.v1.TaskConfigR\x06config\x12/\n" +
-	"\x06holder\x18\x05 \x01(\v2\x17.contextstore.v1.HolderR\x06holder\x12\x1d\n" +
+	"\x06holder\x18\x05 \x01(\v2\x17.contextstore.v1.HolderR\x06holder\x12A\n" +
+	"\finherit_mode\x18\x06 \x01(\x0e2\x1c.contextstore.v1.InheritModeH\x00R\vinheritMode\x12#\n" +
+	"\finherit_from\x18\a \x01(\tH\x00R\vinheritFrom\x12%\n" +
+	"\x0esystem_message\x18\b \x01(\tR\rsystemMessage\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\a \x01(\x04R\x0fleaseGeneration\x12\x18\n" +
-	"\ainherit\x18\b \x01(\tR\ainherit\x12%\n" +
-	"\x0esystem_message\x18\t \x01(\tR\rsystemMessage\"\x93\x02\n" +
+	"request_id\x18\t \x01(\tR\trequestId\x12)\n" +
+	"\x10lease_generation\x18\n" +
+	" \x01(\x04R\x0fleaseGenerationB\t\n" +
+	"\ainherit\"\x93\x02\n" +
 	"\x11StartTaskResponse\x12)\n" +
 	"\x04task\x18\x01 \x01(\v2\x15.contextstore.v1.TaskR\x04task\x12)\n" +
 	"\x10lease_generation\x18\x02 \x01(\x04R\x0fleaseGeneration\x12\x18\n" +
@@ -7354,10 +7566,10 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\"s\n" +
 	"\x0fGetTaskResponse\x12)\n" +
 	"\x04task\x18\x01 \x01(\v2\x15.contextstore.v1.TaskR\x04task\x125\n" +
-	"\bpressure\x18\x02 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xbf\x02\n" +
+	"\bpressure\x18\x02 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xdc\x02\n" +
 	"\n" +
-	"TaskFilter\x12\x1a\n" +
-	"\bstatuses\x18\x01 \x03(\tR\bstatuses\x12\x1f\n" +
+	"TaskFilter\x127\n" +
+	"\bstatuses\x18\x01 \x03(\x0e2\x1b.contextstore.v1.TaskStatusR\bstatuses\x12\x1f\n" +
 	"\vtask_source\x18\x02 \x01(\tR\n" +
 	"taskSource\x12\x14\n" +
 	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x12\n" +
@@ -7366,16 +7578,47 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\atask_id\x18\x06 \x01(\tR\x06taskId\x12\x12\n" +
 	"\x04user\x18\a \x01(\tR\x04user\x12=\n" +
 	"\fcreated_from\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12A\n" +
-	"\x0ecreated_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\"\x99\x01\n" +
+	"\x0ecreated_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\"\xb5\x01\n" +
 	"\x10ListTasksRequest\x123\n" +
-	"\x06filter\x18\x01 \x01(\v2\x1b.contextstore.v1.TaskFilterR\x06filter\x12\x14\n" +
-	"\x05order\x18\x02 \x01(\tR\x05order\x12\x1b\n" +
+	"\x06filter\x18\x01 \x01(\v2\x1b.contextstore.v1.TaskFilterR\x06filter\x120\n" +
+	"\x05order\x18\x02 \x01(\x0e2\x1a.contextstore.v1.TaskOrderR\x05order\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"h\n" +
 	"\x11ListTasksResponse\x12+\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x15.contextstore.v1.TaskR\x05tasks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x16\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb9\x01\n" +
+	"\x0fForkTaskRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x15\n" +
+	"\x06at_seq\x18\x02 \x01(\x04R\x05atSeq\x12\"\n" +
+	"\rnew_task_uuid\x18\x03 \x01(\tR\vnewTaskUuid\x12/\n" +
+	"\x06holder\x18\x04 \x01(\v2\x17.contextstore.v1.HolderR\x06holder\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestId\"\xa0\x01\n" +
+	"\x10ForkTaskResponse\x12)\n" +
+	"\x04task\x18\x01 \x01(\v2\x15.contextstore.v1.TaskR\x04task\x12)\n" +
+	"\x10lease_generation\x18\x02 \x01(\x04R\x0fleaseGeneration\x126\n" +
+	"\tlease_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\"s\n" +
+	"\x1bFindPreviousContextsRequest\x12*\n" +
+	"\x03key\x18\x01 \x01(\v2\x18.contextstore.v1.TaskKeyR\x03key\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xd0\x01\n" +
+	"\x0fPreviousContext\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x123\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x1b.contextstore.v1.TaskStatusR\x06status\x12?\n" +
+	"\rcomplete_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fcompleteTime\x12*\n" +
+	"\x11has_final_summary\x18\x04 \x01(\bR\x0fhasFinalSummary\"\\\n" +
+	"\x1cFindPreviousContextsResponse\x12<\n" +
+	"\bcontexts\x18\x01 \x03(\v2 .contextstore.v1.PreviousContextR\bcontexts\"i\n" +
+	"\x1cGetInheritanceContextRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12,\n" +
+	"\x12max_summary_tokens\x18\x02 \x01(\x04R\x10maxSummaryTokens\"\xbf\x01\n" +
+	"\x1dGetInheritanceContextResponse\x12:\n" +
+	"\acontext\x18\x01 \x01(\v2 .contextstore.v1.PreviousContextR\acontext\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
+	"\x06tokens\x18\x03 \x01(\x04R\x06tokens\x12\x1c\n" +
+	"\ttruncated\x18\x04 \x01(\bR\ttruncated\x12\x18\n" +
+	"\acomment\x18\x05 \x01(\tR\acomment\"\x16\n" +
 	"\x14GetServerInfoRequest\"\xef\x02\n" +
 	"\fServerLimits\x12#\n" +
 	"\rmessage_bytes\x18\x01 \x01(\x04R\fmessageBytes\x12&\n" +
@@ -7389,73 +7632,114 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"task_bytes\x18\a \x01(\x04R\ttaskBytes\x12\x1f\n" +
 	"\vstore_bytes\x18\b \x01(\x04R\n" +
 	"storeBytes\x126\n" +
-	"\tread_idle\x18\t \x01(\v2\x19.google.protobuf.DurationR\breadIdle\"\x95\x03\n" +
+	"\tread_idle\x18\t \x01(\v2\x19.google.protobuf.DurationR\breadIdle\"\xbf\x03\n" +
 	"\x15GetServerInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12%\n" +
 	"\x0eformat_version\x18\x02 \x01(\rR\rformatVersion\x125\n" +
 	"\x06limits\x18\x03 \x01(\v2\x1d.contextstore.v1.ServerLimitsR\x06limits\x12\x1a\n" +
 	"\bfeatures\x18\x04 \x03(\tR\bfeatures\x12\x19\n" +
-	"\bdata_dir\x18\x05 \x01(\tR\adataDir\x12\x1e\n" +
+	"\bdata_dir\x18\x05 \x01(\tR\adataDir\x12;\n" +
 	"\n" +
-	"durability\x18\x06 \x01(\tR\n" +
+	"durability\x18\x06 \x01(\x0e2\x1b.contextstore.v1.DurabilityR\n" +
 	"durability\x126\n" +
-	"\tlease_ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x12\x1b\n" +
-	"\tread_only\x18\b \x01(\tR\breadOnly\x129\n" +
+	"\tlease_ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\x12(\n" +
+	"\x10read_only_reason\x18\b \x01(\tR\x0ereadOnlyReason\x129\n" +
 	"\n" +
 	"start_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\n" +
-	" \x01(\rR\tprocessId\"\x97\x02\n" +
+	" \x01(\rR\tprocessId\"\x95\x01\n" +
 	"\x14AppendMessageRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x124\n" +
-	"\amessage\x18\x02 \x01(\v2\x18.contextstore.v1.MessageH\x00R\amessage\x12#\n" +
-	"\fmessage_json\x18\x03 \x01(\tH\x00R\vmessageJson\x12\x16\n" +
-	"\x06pinned\x18\x04 \x01(\bR\x06pinned\x12\x1d\n" +
-	"\n" +
-	"output_ref\x18\x05 \x01(\tR\toutputRef\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\a \x01(\x04R\x0fleaseGenerationB\x06\n" +
-	"\x04body\"\xc7\x01\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x125\n" +
+	"\amessage\x18\x02 \x01(\v2\x1b.contextstore.v1.NewMessageR\amessage\x12)\n" +
+	"\x10lease_generation\x18\x03 \x01(\x04R\x0fleaseGeneration\"\xce\x01\n" +
 	"\x15AppendMessageResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x04R\x06tokens\x12\x1c\n" +
 	"\tduplicate\x18\x03 \x01(\bR\tduplicate\x125\n" +
-	"\bpressure\x18\x04 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x12/\n" +
-	"\x06masked\x18\x05 \x03(\v2\x17.contextstore.v1.MaskedR\x06masked\"\xc9\x02\n" +
+	"\bpressure\x18\x04 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x126\n" +
+	"\x06masked\x18\x05 \x03(\v2\x1e.contextstore.v1.MaskedSecretsR\x06masked\"\x98\x01\n" +
 	"\x15AppendMessagesRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x124\n" +
-	"\amessage\x18\x02 \x01(\v2\x18.contextstore.v1.MessageH\x00R\amessage\x12#\n" +
-	"\fmessage_json\x18\x03 \x01(\tH\x00R\vmessageJson\x12\x16\n" +
-	"\x06pinned\x18\x04 \x01(\bR\x06pinned\x12\x1d\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x127\n" +
+	"\bmessages\x18\x02 \x03(\v2\x1b.contextstore.v1.NewMessageR\bmessages\x12)\n" +
+	"\x10lease_generation\x18\x03 \x01(\x04R\x0fleaseGeneration\"^\n" +
+	"\x16AppendMessagesResponse\x12D\n" +
+	"\tresponses\x18\x01 \x03(\v2&.contextstore.v1.AppendMessageResponseR\tresponses\"B\n" +
+	"\x11GetMessageRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"D\n" +
+	"\x12GetMessageResponse\x12\x16\n" +
+	"\x06record\x18\x01 \x01(\fR\x06record\x12\x16\n" +
+	"\x06pinned\x18\x02 \x01(\bR\x06pinned\"\xc7\x01\n" +
+	"\x15StreamMessagesRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x19\n" +
+	"\bfrom_seq\x18\x02 \x01(\x04R\afromSeq\x12\x15\n" +
+	"\x06to_seq\x18\x03 \x01(\x04R\x05toSeq\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x04R\x05limit\x12\x16\n" +
+	"\x06follow\x18\x05 \x01(\bR\x06follow\x121\n" +
+	"\x05kinds\x18\x06 \x03(\x0e2\x1b.contextstore.v1.RecordKindR\x05kinds\"2\n" +
+	"\x16StreamMessagesResponse\x12\x18\n" +
+	"\arecords\x18\x01 \x03(\fR\arecords\"\x8c\x01\n" +
+	"\x11PinMessageRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1d\n" +
 	"\n" +
-	"output_ref\x18\x05 \x01(\tR\toutputRef\x12\x1d\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12)\n" +
+	"\x10lease_generation\x18\x04 \x01(\x04R\x0fleaseGeneration\"\x14\n" +
+	"\x12PinMessageResponse\"\x8e\x01\n" +
+	"\x13UnpinMessageRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\a \x01(\x04R\x0fleaseGeneration\x12/\n" +
-	"\x04more\x18\b \x03(\v2\x1b.contextstore.v1.NewMessageR\x04moreB\x06\n" +
-	"\x04body\"\xc5\x01\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12)\n" +
+	"\x10lease_generation\x18\x04 \x01(\x04R\x0fleaseGeneration\"\x16\n" +
+	"\x14UnpinMessageResponse\"\xbc\x01\n" +
+	"\x14StreamCurrentRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12#\n" +
 	"\n" +
-	"NewMessage\x124\n" +
-	"\amessage\x18\x01 \x01(\v2\x18.contextstore.v1.MessageH\x00R\amessage\x12#\n" +
-	"\fmessage_json\x18\x02 \x01(\tH\x00R\vmessageJson\x12\x16\n" +
-	"\x06pinned\x18\x03 \x01(\bR\x06pinned\x12\x1d\n" +
+	"generation\x18\x03 \x01(\x04H\x00R\n" +
+	"generation\x88\x01\x01\x12\x1f\n" +
+	"\vchunk_bytes\x18\x04 \x01(\rR\n" +
+	"chunkBytes\x12\x1a\n" +
+	"\tas_of_seq\x18\x05 \x01(\x04R\aasOfSeqB\r\n" +
+	"\v_generation\"\x84\x01\n" +
+	"\x15StreamCurrentResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x1e\n" +
 	"\n" +
-	"output_ref\x18\x04 \x01(\tR\toutputRef\x12\x1d\n" +
+	"generation\x18\x03 \x01(\x04R\n" +
+	"generation\x12\x1f\n" +
+	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
+	"totalBytes\"\xdd\x01\n" +
+	"\x14RenderContextRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x125\n" +
+	"\bprovider\x18\x02 \x01(\x0e2\x19.contextstore.v1.ProviderR\bprovider\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\x12\x1f\n" +
+	"\vparams_json\x18\x04 \x01(\tR\n" +
+	"paramsJson\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestIdB\x06\n" +
-	"\x04body\"\x84\x02\n" +
-	"\x16AppendMessagesResponse\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06tokens\x18\x02 \x01(\x04R\x06tokens\x12\x1c\n" +
-	"\tduplicate\x18\x03 \x01(\bR\tduplicate\x125\n" +
-	"\bpressure\x18\x04 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x12:\n" +
-	"\x04more\x18\x05 \x03(\v2&.contextstore.v1.AppendMessageResponseR\x04more\x12/\n" +
-	"\x06masked\x18\x06 \x03(\v2\x17.contextstore.v1.MaskedR\x06masked\"\x9f\x02\n" +
+	"tools_json\x18\x05 \x01(\tR\ttoolsJson\x12\x1b\n" +
+	"\tmax_bytes\x18\x06 \x01(\x04R\bmaxBytes\"+\n" +
+	"\x15RenderContextResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"T\n" +
+	"\x16GetContextUsageRequest\x12\x1b\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1d\n" +
+	"\n" +
+	"tools_json\x18\x02 \x01(\tR\ttoolsJson\"\xbb\x02\n" +
+	"\x17GetContextUsageResponse\x125\n" +
+	"\bpressure\x18\x01 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x12\x1a\n" +
+	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12%\n" +
+	"\x0ecounted_tokens\x18\x03 \x01(\x04R\rcountedTokens\x12!\n" +
+	"\ftools_tokens\x18\x04 \x01(\x04R\vtoolsTokens\x12B\n" +
+	"\rtoken_counter\x18\x05 \x01(\x0e2\x1d.contextstore.v1.TokenCounterR\ftokenCounter\x12 \n" +
+	"\vcalibration\x18\x06 \x01(\x01R\vcalibration\x12\x1d\n" +
+	"\n" +
+	"view_bytes\x18\a \x01(\x04R\tviewBytes\"\xba\x02\n" +
 	"\vChatRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x127\n" +
-	"\bmessages\x18\x02 \x03(\v2\x1b.contextstore.v1.NewMessageR\bmessages\x12\x1a\n" +
-	"\bprovider\x18\x03 \x01(\tR\bprovider\x12\x14\n" +
+	"\bmessages\x18\x02 \x03(\v2\x1b.contextstore.v1.NewMessageR\bmessages\x125\n" +
+	"\bprovider\x18\x03 \x01(\x0e2\x19.contextstore.v1.ProviderR\bprovider\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\x12\x1f\n" +
 	"\vparams_json\x18\x05 \x01(\tR\n" +
 	"paramsJson\x12\x1d\n" +
@@ -7471,10 +7755,10 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\ttool_call\x18\x04 \x01(\v2\x1d.contextstore.v1.ChatToolCallH\x00R\btoolCall\x122\n" +
 	"\x05usage\x18\x05 \x01(\v2\x1a.contextstore.v1.ChatUsageH\x00R\x05usage\x12/\n" +
 	"\x04done\x18\x06 \x01(\v2\x19.contextstore.v1.ChatDoneH\x00R\x04doneB\a\n" +
-	"\x05event\"S\n" +
+	"\x05event\"n\n" +
 	"\vChatStarted\x12\x12\n" +
-	"\x04seqs\x18\x01 \x03(\x04R\x04seqs\x12\x1a\n" +
-	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
+	"\x04seqs\x18\x01 \x03(\x04R\x04seqs\x125\n" +
+	"\bprovider\x18\x02 \x01(\x0e2\x19.contextstore.v1.ProviderR\bprovider\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\"f\n" +
 	"\fChatToolCall\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x0e\n" +
@@ -7491,54 +7775,21 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\fmessage_json\x18\x02 \x01(\tR\vmessageJson\x12#\n" +
 	"\rfinish_reason\x18\x03 \x01(\tR\ffinishReason\x125\n" +
 	"\bpressure\x18\x04 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x12\x1c\n" +
-	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\xc2\x01\n" +
-	"\x14StreamRequestRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1a\n" +
-	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
-	"\x05model\x18\x03 \x01(\tR\x05model\x12\x1f\n" +
-	"\vparams_json\x18\x04 \x01(\tR\n" +
-	"paramsJson\x12\x1d\n" +
-	"\n" +
-	"tools_json\x18\x05 \x01(\tR\ttoolsJson\x12\x1b\n" +
-	"\tmax_bytes\x18\x06 \x01(\x04R\bmaxBytes\"+\n" +
-	"\x15StreamRequestResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"T\n" +
-	"\x16GetContextUsageRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1d\n" +
-	"\n" +
-	"tools_json\x18\x02 \x01(\tR\ttoolsJson\"\x91\x02\n" +
-	"\x17GetContextUsageResponse\x125\n" +
-	"\bpressure\x18\x01 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x12\x1a\n" +
-	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12%\n" +
-	"\x0ecounted_tokens\x18\x03 \x01(\x04R\rcountedTokens\x12!\n" +
-	"\ftools_tokens\x18\x04 \x01(\x04R\vtoolsTokens\x12\x18\n" +
-	"\acounter\x18\x05 \x01(\tR\acounter\x12 \n" +
-	"\vcalibration\x18\x06 \x01(\x01R\vcalibration\x12\x1d\n" +
-	"\n" +
-	"view_bytes\x18\a \x01(\x04R\tviewBytes\"B\n" +
-	"\x11GetMessageRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"D\n" +
-	"\x12GetMessageResponse\x12\x16\n" +
-	"\x06record\x18\x01 \x01(\fR\x06record\x12\x16\n" +
-	"\x06pinned\x18\x02 \x01(\bR\x06pinned\"\x8c\x01\n" +
-	"\x11PinMessageRequest\x12\x1b\n" +
+	"\tduplicate\x18\x05 \x01(\bR\tduplicate\"\x8c\x01\n" +
+	"\x11RewindTaskRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\x04 \x01(\x04R\x0fleaseGeneration\"\x14\n" +
-	"\x12PinMessageResponse\"\x8e\x01\n" +
-	"\x13UnpinMessageRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1d\n" +
+	"\x10lease_generation\x18\x04 \x01(\x04R\x0fleaseGeneration\"k\n" +
+	"\x12RewindTaskResponse\x12\x1e\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\x04 \x01(\x04R\x0fleaseGeneration\"\x16\n" +
-	"\x14UnpinMessageResponse\"\xfd\x02\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x125\n" +
+	"\bpressure\x18\x02 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xa3\x03\n" +
 	"\x0fCompressRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1a\n" +
-	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12@\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12@\n" +
+	"\bstrategy\x18\x02 \x01(\x0e2$.contextstore.v1.CompressionStrategyR\bstrategy\x12@\n" +
 	"\toverrides\x18\x03 \x01(\v2\".contextstore.v1.CompressionConfigR\toverrides\x122\n" +
 	"\x05prune\x18\x04 \x01(\v2\x1c.contextstore.v1.PruneConfigR\x05prune\x125\n" +
 	"\x06window\x18\x05 \x01(\v2\x1d.contextstore.v1.WindowConfigR\x06window\x12(\n" +
@@ -7546,46 +7797,48 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\a \x01(\tR\trequestId\x12)\n" +
 	"\x10lease_generation\x18\b \x01(\x04R\x0fleaseGenerationB\x10\n" +
-	"\x0e_target_tokens\"\xb2\x02\n" +
+	"\x0e_target_tokens\"\xd2\x02\n" +
 	"\x10CompressResponse\x12H\n" +
 	"\bprogress\x18\x01 \x01(\v2*.contextstore.v1.CompressResponse.ProgressH\x00R\bprogress\x123\n" +
-	"\x04done\x18\x02 \x01(\v2\x1d.contextstore.v1.CompressDoneH\x00R\x04done\x1a\x95\x01\n" +
-	"\bProgress\x12\x14\n" +
-	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x1a\n" +
+	"\x04done\x18\x02 \x01(\v2\x1d.contextstore.v1.CompressDoneH\x00R\x04done\x1a\xb5\x01\n" +
+	"\bProgress\x124\n" +
+	"\x05stage\x18\x01 \x01(\x0e2\x1e.contextstore.v1.CompressStageR\x05stage\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12\x16\n" +
 	"\x06tokens\x18\x03 \x01(\x04R\x06tokens\x12%\n" +
 	"\x0esummary_tokens\x18\x04 \x01(\x04R\rsummaryTokens\x12\x18\n" +
 	"\aattempt\x18\x05 \x01(\rR\aattemptB\a\n" +
-	"\x05event\"\xf6\x04\n" +
+	"\x05event\"\xeb\x06\n" +
 	"\fCompressDone\x12\x1e\n" +
 	"\n" +
 	"compressed\x18\x01 \x01(\bR\n" +
-	"compressed\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bstrategy\x18\x03 \x01(\tR\bstrategy\x12\x1c\n" +
-	"\temergency\x18\x04 \x01(\bR\temergency\x12'\n" +
-	"\x0fmessages_before\x18\x05 \x01(\x04R\x0emessagesBefore\x12%\n" +
-	"\x0emessages_after\x18\x06 \x01(\x04R\rmessagesAfter\x12)\n" +
-	"\x10messages_removed\x18\a \x01(\x04R\x0fmessagesRemoved\x12#\n" +
-	"\rtokens_before\x18\b \x01(\x04R\ftokensBefore\x12!\n" +
-	"\ftokens_after\x18\t \x01(\x04R\vtokensAfter\x12%\n" +
-	"\x0etokens_removed\x18\n" +
-	" \x01(\x04R\rtokensRemoved\x12\x1d\n" +
+	"compressed\x12D\n" +
+	"\vskip_reason\x18\x02 \x01(\x0e2#.contextstore.v1.CompressSkipReasonR\n" +
+	"skipReason\x12\x1c\n" +
+	"\tduplicate\x18\x03 \x01(\bR\tduplicate\x12#\n" +
+	"\rtarget_missed\x18\x04 \x01(\tR\ftargetMissed\x12@\n" +
+	"\bstrategy\x18\x05 \x01(\x0e2$.contextstore.v1.CompressionStrategyR\bstrategy\x12\x1c\n" +
+	"\temergency\x18\x06 \x01(\bR\temergency\x12'\n" +
+	"\x0fmessages_before\x18\a \x01(\x04R\x0emessagesBefore\x12%\n" +
+	"\x0emessages_after\x18\b \x01(\x04R\rmessagesAfter\x12)\n" +
+	"\x10messages_removed\x18\t \x01(\x04R\x0fmessagesRemoved\x12#\n" +
+	"\rtokens_before\x18\n" +
+	" \x01(\x04R\ftokensBefore\x12!\n" +
+	"\ftokens_after\x18\v \x01(\x04R\vtokensAfter\x12%\n" +
+	"\x0etokens_removed\x18\f \x01(\x04R\rtokensRemoved\x12\x1d\n" +
 	"\n" +
-	"summary_id\x18\v \x01(\x04R\tsummaryId\x12\x1e\n" +
+	"summary_id\x18\r \x01(\x04R\tsummaryId\x12E\n" +
+	"\x0esummary_author\x18\x0e \x01(\x0e2\x1e.contextstore.v1.SummaryAuthorR\rsummaryAuthor\x125\n" +
+	"\bprovider\x18\x0f \x01(\x0e2\x19.contextstore.v1.ProviderR\bprovider\x12\x14\n" +
+	"\x05model\x18\x10 \x01(\tR\x05model\x12'\n" +
+	"\x0ffallback_reason\x18\x11 \x01(\tR\x0efallbackReason\x12\x1e\n" +
 	"\n" +
-	"summarizer\x18\f \x01(\tR\n" +
-	"summarizer\x12\x14\n" +
-	"\x05model\x18\r \x01(\tR\x05model\x12'\n" +
-	"\x0ffallback_reason\x18\x0e \x01(\tR\x0efallbackReason\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x0f \x01(\x04R\n" +
+	"generation\x18\x12 \x01(\x04R\n" +
 	"generation\x125\n" +
-	"\bduration\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\bduration\x125\n" +
-	"\bpressure\x18\x11 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xfa\x01\n" +
+	"\bduration\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\bduration\x125\n" +
+	"\bpressure\x18\x14 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xa0\x02\n" +
 	"\x16BeginCompactionRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1a\n" +
-	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12@\n" +
+	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12@\n" +
+	"\bstrategy\x18\x02 \x01(\x0e2$.contextstore.v1.CompressionStrategyR\bstrategy\x12@\n" +
 	"\toverrides\x18\x03 \x01(\v2\".contextstore.v1.CompressionConfigR\toverrides\x12(\n" +
 	"\rtarget_tokens\x18\x04 \x01(\x04H\x00R\ftargetTokens\x88\x01\x01\x12)\n" +
 	"\x10lease_generation\x18\x05 \x01(\x04R\x0fleaseGenerationB\x10\n" +
@@ -7635,75 +7888,7 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x125\n" +
-	"\bpressure\x18\x02 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xb9\x01\n" +
-	"\x0fForkTaskRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x15\n" +
-	"\x06at_seq\x18\x02 \x01(\x04R\x05atSeq\x12\"\n" +
-	"\rnew_task_uuid\x18\x03 \x01(\tR\vnewTaskUuid\x12/\n" +
-	"\x06holder\x18\x04 \x01(\v2\x17.contextstore.v1.HolderR\x06holder\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\"\xa0\x01\n" +
-	"\x10ForkTaskResponse\x12)\n" +
-	"\x04task\x18\x01 \x01(\v2\x15.contextstore.v1.TaskR\x04task\x12)\n" +
-	"\x10lease_generation\x18\x02 \x01(\x04R\x0fleaseGeneration\x126\n" +
-	"\tlease_ttl\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bleaseTtl\"s\n" +
-	"\x1bFindPreviousContextsRequest\x12*\n" +
-	"\x03key\x18\x01 \x01(\v2\x18.contextstore.v1.TaskKeyR\x03key\x12\x12\n" +
-	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\rR\x05limit\"\xb3\x01\n" +
-	"\x0fPreviousContext\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x16\n" +
-	"\x06status\x18\x02 \x01(\tR\x06status\x12?\n" +
-	"\rcomplete_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fcompleteTime\x12*\n" +
-	"\x11has_final_summary\x18\x04 \x01(\bR\x0fhasFinalSummary\"\\\n" +
-	"\x1cFindPreviousContextsResponse\x12<\n" +
-	"\bcontexts\x18\x01 \x03(\v2 .contextstore.v1.PreviousContextR\bcontexts\"i\n" +
-	"\x1cGetInheritanceContextRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12,\n" +
-	"\x12max_summary_tokens\x18\x02 \x01(\x04R\x10maxSummaryTokens\"\xbf\x01\n" +
-	"\x1dGetInheritanceContextResponse\x12:\n" +
-	"\acontext\x18\x01 \x01(\v2 .contextstore.v1.PreviousContextR\acontext\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
-	"\x06tokens\x18\x03 \x01(\x04R\x06tokens\x12\x1c\n" +
-	"\ttruncated\x18\x04 \x01(\bR\ttruncated\x12\x18\n" +
-	"\acomment\x18\x05 \x01(\tR\acomment\"\x8c\x01\n" +
-	"\x11RewindTaskRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\x04 \x01(\x04R\x0fleaseGeneration\"k\n" +
-	"\x12RewindTaskResponse\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\x125\n" +
-	"\bpressure\x18\x02 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xa8\x01\n" +
-	"\x14StreamCurrentRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\x12\x1f\n" +
-	"\vchunk_bytes\x18\x04 \x01(\rR\n" +
-	"chunkBytes\x12\x1a\n" +
-	"\tas_of_seq\x18\x05 \x01(\x04R\aasOfSeq\"\x84\x01\n" +
-	"\x15StreamCurrentResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x1e\n" +
-	"\n" +
-	"generation\x18\x03 \x01(\x04R\n" +
-	"generation\x12\x1f\n" +
-	"\vtotal_bytes\x18\x04 \x01(\x04R\n" +
-	"totalBytes\"\xaa\x01\n" +
-	"\x15StreamMessagesRequest\x12\x1b\n" +
-	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x19\n" +
-	"\bfrom_seq\x18\x02 \x01(\x04R\afromSeq\x12\x15\n" +
-	"\x06to_seq\x18\x03 \x01(\x04R\x05toSeq\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x04R\x05limit\x12\x16\n" +
-	"\x06follow\x18\x05 \x01(\bR\x06follow\x12\x14\n" +
-	"\x05kinds\x18\x06 \x03(\tR\x05kinds\"2\n" +
-	"\x16StreamMessagesResponse\x12\x18\n" +
-	"\arecords\x18\x01 \x03(\fR\arecords\"\x9c\x03\n" +
+	"\bpressure\x18\x02 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xbe\x03\n" +
 	"\x15RecordToolCallRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12%\n" +
@@ -7711,23 +7896,21 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\vresult_json\x18\x04 \x01(\tR\n" +
 	"resultJson\x12\x1d\n" +
 	"\n" +
-	"output_ref\x18\x05 \x01(\tR\toutputRef\x12\x16\n" +
-	"\x06status\x18\x06 \x01(\tR\x06status\x12\x14\n" +
-	"\x05error\x18\a \x01(\tR\x05error\x12$\n" +
-	"\vduration_ms\x18\b \x01(\x04H\x00R\n" +
-	"durationMs\x88\x01\x01\x12$\n" +
-	"\vmessage_seq\x18\t \x01(\x04H\x01R\n" +
+	"output_ref\x18\x05 \x01(\tR\toutputRef\x127\n" +
+	"\x06status\x18\x06 \x01(\x0e2\x1f.contextstore.v1.ToolCallStatusR\x06status\x12\x14\n" +
+	"\x05error\x18\a \x01(\tR\x05error\x125\n" +
+	"\bduration\x18\b \x01(\v2\x19.google.protobuf.DurationR\bduration\x12$\n" +
+	"\vmessage_seq\x18\t \x01(\x04H\x00R\n" +
 	"messageSeq\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\n" +
 	" \x01(\tR\trequestId\x12)\n" +
 	"\x10lease_generation\x18\v \x01(\x04R\x0fleaseGenerationB\x0e\n" +
-	"\f_duration_msB\x0e\n" +
-	"\f_message_seq\"y\n" +
+	"\f_message_seq\"\x80\x01\n" +
 	"\x16RecordToolCallResponse\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
-	"\tduplicate\x18\x02 \x01(\bR\tduplicate\x12/\n" +
-	"\x06masked\x18\x03 \x03(\v2\x17.contextstore.v1.MaskedR\x06masked\"}\n" +
+	"\tduplicate\x18\x02 \x01(\bR\tduplicate\x126\n" +
+	"\x06masked\x18\x03 \x03(\v2\x1e.contextstore.v1.MaskedSecretsR\x06masked\"}\n" +
 	"\x16StreamToolCallsRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x19\n" +
 	"\bfrom_seq\x18\x02 \x01(\x04R\afromSeq\x12\x15\n" +
@@ -7741,11 +7924,11 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\x11plan_content_json\x18\x03 \x01(\tR\x0fplanContentJson\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\x05 \x01(\x04R\x0fleaseGeneration\"s\n" +
+	"\x10lease_generation\x18\x05 \x01(\x04R\x0fleaseGeneration\"z\n" +
 	"\x12AppendPlanResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
-	"\tduplicate\x18\x02 \x01(\bR\tduplicate\x12/\n" +
-	"\x06masked\x18\x03 \x03(\v2\x17.contextstore.v1.MaskedR\x06masked\"3\n" +
+	"\tduplicate\x18\x02 \x01(\bR\tduplicate\x126\n" +
+	"\x06masked\x18\x03 \x03(\v2\x1e.contextstore.v1.MaskedSecretsR\x06masked\"3\n" +
 	"\x14GetLatestPlanRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\"\xad\x01\n" +
 	"\x15GetLatestPlanResponse\x12\x0e\n" +
@@ -7775,11 +7958,11 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\finput_tokens\x18\x02 \x01(\x04R\vinputTokens\x12#\n" +
 	"\routput_tokens\x18\x03 \x01(\x04R\foutputTokens\x122\n" +
 	"\x15cache_creation_tokens\x18\x04 \x01(\x04R\x13cacheCreationTokens\x12*\n" +
-	"\x11cache_read_tokens\x18\x05 \x01(\x04R\x0fcacheReadTokens\x12\x1d\n" +
+	"\x11cache_read_tokens\x18\x05 \x01(\x04R\x0fcacheReadTokens\x12!\n" +
+	"\ftools_tokens\x18\x06 \x01(\x04R\vtoolsTokens\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestId\x12)\n" +
-	"\x10lease_generation\x18\a \x01(\x04R\x0fleaseGeneration\x12!\n" +
-	"\ftools_tokens\x18\b \x01(\x04R\vtoolsTokens\"L\n" +
+	"request_id\x18\a \x01(\tR\trequestId\x12)\n" +
+	"\x10lease_generation\x18\b \x01(\x04R\x0fleaseGeneration\"L\n" +
 	"\x13RecordUsageResponse\x125\n" +
 	"\bpressure\x18\x01 \x01(\v2\x19.contextstore.v1.PressureR\bpressure\"\xf8\x01\n" +
 	"\x17UpdateStatisticsRequest\x12\x1b\n" +
@@ -7798,40 +7981,92 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"statistics\"R\n" +
 	"\x10WatchTaskRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12!\n" +
-	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\"\x9f\b\n" +
+	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\"\xed\t\n" +
 	"\x11WatchTaskResponse\x12!\n" +
 	"\fresume_token\x18\x01 \x01(\tR\vresumeToken\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12I\n" +
-	"\bappended\x18\x03 \x01(\v2+.contextstore.v1.WatchTaskResponse.AppendedH\x00R\bappended\x12L\n" +
-	"\trewritten\x18\x04 \x01(\v2,.contextstore.v1.WatchTaskResponse.RewrittenH\x00R\trewritten\x12J\n" +
-	"\x06status\x18\x05 \x01(\v20.contextstore.v1.WatchTaskResponse.StatusChangedH\x00R\x06status\x12R\n" +
-	"\ttool_call\x18\x06 \x01(\v23.contextstore.v1.WatchTaskResponse.ToolCallRecordedH\x00R\btoolCall\x12E\n" +
-	"\x04plan\x18\a \x01(\v2/.contextstore.v1.WatchTaskResponse.PlanAppendedH\x00R\x04plan\x12C\n" +
-	"\x06lagged\x18\b \x01(\v2).contextstore.v1.WatchTaskResponse.LaggedH\x00R\x06lagged\x1aH\n" +
-	"\bAppended\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\x12\x16\n" +
-	"\x06tokens\x18\x03 \x01(\x04R\x06tokens\x1a_\n" +
-	"\tRewritten\x12\x1e\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12_\n" +
+	"\x10message_appended\x18\x03 \x01(\v22.contextstore.v1.WatchTaskResponse.MessageAppendedH\x00R\x0fmessageAppended\x12Y\n" +
+	"\x0eview_rewritten\x18\x04 \x01(\v20.contextstore.v1.WatchTaskResponse.ViewRewrittenH\x00R\rviewRewritten\x12Y\n" +
+	"\x0estatus_changed\x18\x05 \x01(\v20.contextstore.v1.WatchTaskResponse.StatusChangedH\x00R\rstatusChanged\x12c\n" +
+	"\x12tool_call_recorded\x18\x06 \x01(\v23.contextstore.v1.WatchTaskResponse.ToolCallRecordedH\x00R\x10toolCallRecorded\x12V\n" +
+	"\rplan_appended\x18\a \x01(\v2/.contextstore.v1.WatchTaskResponse.PlanAppendedH\x00R\fplanAppended\x12C\n" +
+	"\x06lagged\x18\b \x01(\v2).contextstore.v1.WatchTaskResponse.LaggedH\x00R\x06lagged\x1af\n" +
+	"\x0fMessageAppended\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12)\n" +
+	"\x04role\x18\x02 \x01(\x0e2\x15.contextstore.v1.RoleR\x04role\x12\x16\n" +
+	"\x06tokens\x18\x03 \x01(\x04R\x06tokens\x1a|\n" +
+	"\rViewRewritten\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
-	"generation\x12\x1a\n" +
-	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12\x16\n" +
-	"\x06covers\x18\x03 \x01(\x04R\x06covers\x1aw\n" +
-	"\rStatusChanged\x12\x16\n" +
-	"\x06status\x18\x01 \x01(\tR\x06status\x12#\n" +
+	"generation\x120\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1c.contextstore.v1.RewriteKindR\x04kind\x12\x19\n" +
+	"\blast_seq\x18\x03 \x01(\x04R\alastSeq\x1a\x94\x01\n" +
+	"\rStatusChanged\x123\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x1b.contextstore.v1.TaskStatusR\x06status\x12#\n" +
 	"\rerror_message\x18\x02 \x01(\tR\ferrorMessage\x12)\n" +
-	"\x10lease_generation\x18\x03 \x01(\x04R\x0fleaseGeneration\x1aY\n" +
+	"\x10lease_generation\x18\x03 \x01(\x04R\x0fleaseGeneration\x1az\n" +
 	"\x10ToolCallRecorded\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1b\n" +
-	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12\x16\n" +
-	"\x06status\x18\x03 \x01(\tR\x06status\x1a;\n" +
+	"\ttool_name\x18\x02 \x01(\tR\btoolName\x127\n" +
+	"\x06status\x18\x03 \x01(\x0e2\x1f.contextstore.v1.ToolCallStatusR\x06status\x1a;\n" +
 	"\fPlanAppended\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1b\n" +
 	"\tplan_type\x18\x02 \x01(\tR\bplanType\x1a-\n" +
 	"\x06Lagged\x12#\n" +
 	"\rskipped_bytes\x18\x01 \x01(\x04R\fskippedBytesB\a\n" +
-	"\x05event2\xb4\x1d\n" +
+	"\x05event*Z\n" +
+	"\vInheritMode\x12\x1c\n" +
+	"\x18INHERIT_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11INHERIT_MODE_AUTO\x10\x01\x12\x16\n" +
+	"\x12INHERIT_MODE_NEVER\x10\x02*\x99\x01\n" +
+	"\tTaskOrder\x12\x1a\n" +
+	"\x16TASK_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17TASK_ORDER_CREATED_DESC\x10\x01\x12\x1a\n" +
+	"\x16TASK_ORDER_CREATED_ASC\x10\x02\x12\x1b\n" +
+	"\x17TASK_ORDER_UPDATED_DESC\x10\x03\x12\x1a\n" +
+	"\x16TASK_ORDER_UPDATED_ASC\x10\x04*\xb3\x02\n" +
+	"\n" +
+	"RecordKind\x12\x1b\n" +
+	"\x17RECORD_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13RECORD_KIND_MESSAGE\x10\x01\x12\x17\n" +
+	"\x13RECORD_KIND_STARTED\x10\x02\x12\x15\n" +
+	"\x11RECORD_KIND_LEASE\x10\x03\x12\x16\n" +
+	"\x12RECORD_KIND_CONFIG\x10\x04\x12\x17\n" +
+	"\x13RECORD_KIND_REWRITE\x10\x05\x12\x16\n" +
+	"\x12RECORD_KIND_STATUS\x10\x06\x12\x15\n" +
+	"\x11RECORD_KIND_USAGE\x10\a\x12\x1a\n" +
+	"\x16RECORD_KIND_STATISTICS\x10\b\x12\x13\n" +
+	"\x0fRECORD_KIND_PIN\x10\t\x12\x16\n" +
+	"\x12RECORD_KIND_FORKED\x10\n" +
+	"\x12\x16\n" +
+	"\x12RECORD_KIND_ERASED\x10\v*\x8d\x01\n" +
+	"\rCompressStage\x12\x1e\n" +
+	"\x1aCOMPRESS_STAGE_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19COMPRESS_STAGE_EXTRACTING\x10\x01\x12\x1e\n" +
+	"\x1aCOMPRESS_STAGE_SUMMARIZING\x10\x02\x12\x1d\n" +
+	"\x19COMPRESS_STAGE_PUBLISHING\x10\x03*\xfd\x01\n" +
+	"\x12CompressSkipReason\x12$\n" +
+	" COMPRESS_SKIP_REASON_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cCOMPRESS_SKIP_REASON_NOTHING\x10\x01\x12&\n" +
+	"\"COMPRESS_SKIP_REASON_WITHIN_TARGET\x10\x02\x12%\n" +
+	"!COMPRESS_SKIP_REASON_NOT_WORTH_IT\x10\x03\x12'\n" +
+	"#COMPRESS_SKIP_REASON_INCOMPRESSIBLE\x10\x04\x12'\n" +
+	"#COMPRESS_SKIP_REASON_TOO_MANY_PARTS\x10\x05*\x80\x01\n" +
+	"\rSummaryAuthor\x12\x1e\n" +
+	"\x1aSUMMARY_AUTHOR_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19SUMMARY_AUTHOR_EXTRACTIVE\x10\x01\x12\x18\n" +
+	"\x14SUMMARY_AUTHOR_AGENT\x10\x02\x12\x16\n" +
+	"\x12SUMMARY_AUTHOR_LLM\x10\x03*\xf3\x01\n" +
+	"\vRewriteKind\x12\x1c\n" +
+	"\x18REWRITE_KIND_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16REWRITE_KIND_SUMMARIZE\x10\x01\x12\x18\n" +
+	"\x14REWRITE_KIND_COMPACT\x10\x02\x12\x16\n" +
+	"\x12REWRITE_KIND_PRUNE\x10\x03\x12\x17\n" +
+	"\x13REWRITE_KIND_WINDOW\x10\x04\x12\x15\n" +
+	"\x11REWRITE_KIND_TRIM\x10\x05\x12\x15\n" +
+	"\x11REWRITE_KIND_UNDO\x10\x06\x12\x17\n" +
+	"\x13REWRITE_KIND_REWIND\x10\a\x12\x18\n" +
+	"\x14REWRITE_KIND_INHERIT\x10\b2\xb4\x1d\n" +
 	"\fContextStore\x12R\n" +
 	"\tStartTask\x12!.contextstore.v1.StartTaskRequest\x1a\".contextstore.v1.StartTaskResponse\x12U\n" +
 	"\n" +
@@ -7846,30 +8081,30 @@ const file_contextstore_v1_context_store_proto_rawDesc = "" +
 	"\n" +
 	"RenewLease\x12\".contextstore.v1.RenewLeaseRequest\x1a#.contextstore.v1.RenewLeaseResponse\x12L\n" +
 	"\aGetTask\x12\x1f.contextstore.v1.GetTaskRequest\x1a .contextstore.v1.GetTaskResponse\x12R\n" +
-	"\tListTasks\x12!.contextstore.v1.ListTasksRequest\x1a\".contextstore.v1.ListTasksResponse\x12^\n" +
+	"\tListTasks\x12!.contextstore.v1.ListTasksRequest\x1a\".contextstore.v1.ListTasksResponse\x12O\n" +
+	"\bForkTask\x12 .contextstore.v1.ForkTaskRequest\x1a!.contextstore.v1.ForkTaskResponse\x12s\n" +
+	"\x14FindPreviousContexts\x12,.contextstore.v1.FindPreviousContextsRequest\x1a-.contextstore.v1.FindPreviousContextsResponse\x12v\n" +
+	"\x15GetInheritanceContext\x12-.contextstore.v1.GetInheritanceContextRequest\x1a..contextstore.v1.GetInheritanceContextResponse\x12^\n" +
 	"\rGetServerInfo\x12%.contextstore.v1.GetServerInfoRequest\x1a&.contextstore.v1.GetServerInfoResponse\x12^\n" +
 	"\rAppendMessage\x12%.contextstore.v1.AppendMessageRequest\x1a&.contextstore.v1.AppendMessageResponse\x12e\n" +
-	"\x0eAppendMessages\x12&.contextstore.v1.AppendMessagesRequest\x1a'.contextstore.v1.AppendMessagesResponse(\x010\x01\x12E\n" +
-	"\x04Chat\x12\x1c.contextstore.v1.ChatRequest\x1a\x1d.contextstore.v1.ChatResponse0\x01\x12`\n" +
-	"\rStreamRequest\x12%.contextstore.v1.StreamRequestRequest\x1a&.contextstore.v1.StreamRequestResponse0\x01\x12d\n" +
-	"\x0fGetContextUsage\x12'.contextstore.v1.GetContextUsageRequest\x1a(.contextstore.v1.GetContextUsageResponse\x12U\n" +
+	"\x0eAppendMessages\x12&.contextstore.v1.AppendMessagesRequest\x1a'.contextstore.v1.AppendMessagesResponse(\x010\x01\x12U\n" +
 	"\n" +
-	"GetMessage\x12\".contextstore.v1.GetMessageRequest\x1a#.contextstore.v1.GetMessageResponse\x12U\n" +
+	"GetMessage\x12\".contextstore.v1.GetMessageRequest\x1a#.contextstore.v1.GetMessageResponse\x12c\n" +
+	"\x0eStreamMessages\x12&.contextstore.v1.StreamMessagesRequest\x1a'.contextstore.v1.StreamMessagesResponse0\x01\x12U\n" +
 	"\n" +
 	"PinMessage\x12\".contextstore.v1.PinMessageRequest\x1a#.contextstore.v1.PinMessageResponse\x12[\n" +
-	"\fUnpinMessage\x12$.contextstore.v1.UnpinMessageRequest\x1a%.contextstore.v1.UnpinMessageResponse\x12Q\n" +
+	"\fUnpinMessage\x12$.contextstore.v1.UnpinMessageRequest\x1a%.contextstore.v1.UnpinMessageResponse\x12`\n" +
+	"\rStreamCurrent\x12%.contextstore.v1.StreamCurrentRequest\x1a&.contextstore.v1.StreamCurrentResponse0\x01\x12`\n" +
+	"\rRenderContext\x12%.contextstore.v1.RenderContextRequest\x1a&.contextstore.v1.RenderContextResponse0\x01\x12d\n" +
+	"\x0fGetContextUsage\x12'.contextstore.v1.GetContextUsageRequest\x1a(.contextstore.v1.GetContextUsageResponse\x12E\n" +
+	"\x04Chat\x12\x1c.contextstore.v1.ChatRequest\x1a\x1d.contextstore.v1.ChatResponse0\x01\x12U\n" +
+	"\n" +
+	"RewindTask\x12\".contextstore.v1.RewindTaskRequest\x1a#.contextstore.v1.RewindTaskResponse\x12Q\n" +
 	"\bCompress\x12 .contextstore.v1.CompressRequest\x1a!.contextstore.v1.CompressResponse0\x01\x12f\n" +
 	"\x0fBeginCompaction\x12'.contextstore.v1.BeginCompactionRequest\x1a(.contextstore.v1.BeginCompactionResponse0\x01\x12g\n" +
 	"\x10CommitCompaction\x12(.contextstore.v1.CommitCompactionRequest\x1a).contextstore.v1.CommitCompactionResponse\x12d\n" +
 	"\x0fAbortCompaction\x12'.contextstore.v1.AbortCompactionRequest\x1a(.contextstore.v1.AbortCompactionResponse\x12a\n" +
-	"\x0eUndoCompaction\x12&.contextstore.v1.UndoCompactionRequest\x1a'.contextstore.v1.UndoCompactionResponse\x12O\n" +
-	"\bForkTask\x12 .contextstore.v1.ForkTaskRequest\x1a!.contextstore.v1.ForkTaskResponse\x12s\n" +
-	"\x14FindPreviousContexts\x12,.contextstore.v1.FindPreviousContextsRequest\x1a-.contextstore.v1.FindPreviousContextsResponse\x12v\n" +
-	"\x15GetInheritanceContext\x12-.contextstore.v1.GetInheritanceContextRequest\x1a..contextstore.v1.GetInheritanceContextResponse\x12U\n" +
-	"\n" +
-	"RewindTask\x12\".contextstore.v1.RewindTaskRequest\x1a#.contextstore.v1.RewindTaskResponse\x12`\n" +
-	"\rStreamCurrent\x12%.contextstore.v1.StreamCurrentRequest\x1a&.contextstore.v1.StreamCurrentResponse0\x01\x12c\n" +
-	"\x0eStreamMessages\x12&.contextstore.v1.StreamMessagesRequest\x1a'.contextstore.v1.StreamMessagesResponse0\x01\x12a\n" +
+	"\x0eUndoCompaction\x12&.contextstore.v1.UndoCompactionRequest\x1a'.contextstore.v1.UndoCompactionResponse\x12a\n" +
 	"\x0eRecordToolCall\x12&.contextstore.v1.RecordToolCallRequest\x1a'.contextstore.v1.RecordToolCallResponse\x12f\n" +
 	"\x0fStreamToolCalls\x12'.contextstore.v1.StreamToolCallsRequest\x1a(.contextstore.v1.StreamToolCallsResponse0\x01\x12U\n" +
 	"\n" +
@@ -7895,279 +8130,312 @@ func file_contextstore_v1_context_store_proto_rawDescGZIP() []byte {
 	return file_contextstore_v1_context_store_proto_rawDescData
 }
 
-var file_contextstore_v1_context_store_proto_msgTypes = make([]protoimpl.MessageInfo, 97)
+var file_contextstore_v1_context_store_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_contextstore_v1_context_store_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_contextstore_v1_context_store_proto_goTypes = []any{
-	(*StartTaskRequest)(nil),                   // 0: contextstore.v1.StartTaskRequest
-	(*StartTaskResponse)(nil),                  // 1: contextstore.v1.StartTaskResponse
-	(*ResumeTaskRequest)(nil),                  // 2: contextstore.v1.ResumeTaskRequest
-	(*ResumeTaskResponse)(nil),                 // 3: contextstore.v1.ResumeTaskResponse
-	(*PauseTaskRequest)(nil),                   // 4: contextstore.v1.PauseTaskRequest
-	(*PauseTaskResponse)(nil),                  // 5: contextstore.v1.PauseTaskResponse
-	(*CompleteTaskRequest)(nil),                // 6: contextstore.v1.CompleteTaskRequest
-	(*CompleteTaskResponse)(nil),               // 7: contextstore.v1.CompleteTaskResponse
-	(*FailTaskRequest)(nil),                    // 8: contextstore.v1.FailTaskRequest
-	(*FailTaskResponse)(nil),                   // 9: contextstore.v1.FailTaskResponse
-	(*UpdateTaskRequest)(nil),                  // 10: contextstore.v1.UpdateTaskRequest
-	(*UpdateTaskResponse)(nil),                 // 11: contextstore.v1.UpdateTaskResponse
-	(*DeleteTaskRequest)(nil),                  // 12: contextstore.v1.DeleteTaskRequest
-	(*DeleteTaskResponse)(nil),                 // 13: contextstore.v1.DeleteTaskResponse
-	(*RenewLeaseRequest)(nil),                  // 14: contextstore.v1.RenewLeaseRequest
-	(*RenewLeaseResponse)(nil),                 // 15: contextstore.v1.RenewLeaseResponse
-	(*GetTaskRequest)(nil),                     // 16: contextstore.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),                    // 17: contextstore.v1.GetTaskResponse
-	(*TaskFilter)(nil),                         // 18: contextstore.v1.TaskFilter
-	(*ListTasksRequest)(nil),                   // 19: contextstore.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),                  // 20: contextstore.v1.ListTasksResponse
-	(*GetServerInfoRequest)(nil),               // 21: contextstore.v1.GetServerInfoRequest
-	(*ServerLimits)(nil),                       // 22: contextstore.v1.ServerLimits
-	(*GetServerInfoResponse)(nil),              // 23: contextstore.v1.GetServerInfoResponse
-	(*AppendMessageRequest)(nil),               // 24: contextstore.v1.AppendMessageRequest
-	(*AppendMessageResponse)(nil),              // 25: contextstore.v1.AppendMessageResponse
-	(*AppendMessagesRequest)(nil),              // 26: contextstore.v1.AppendMessagesRequest
-	(*NewMessage)(nil),                         // 27: contextstore.v1.NewMessage
-	(*AppendMessagesResponse)(nil),             // 28: contextstore.v1.AppendMessagesResponse
-	(*ChatRequest)(nil),                        // 29: contextstore.v1.ChatRequest
-	(*ChatResponse)(nil),                       // 30: contextstore.v1.ChatResponse
-	(*ChatStarted)(nil),                        // 31: contextstore.v1.ChatStarted
-	(*ChatToolCall)(nil),                       // 32: contextstore.v1.ChatToolCall
-	(*ChatUsage)(nil),                          // 33: contextstore.v1.ChatUsage
-	(*ChatDone)(nil),                           // 34: contextstore.v1.ChatDone
-	(*StreamRequestRequest)(nil),               // 35: contextstore.v1.StreamRequestRequest
-	(*StreamRequestResponse)(nil),              // 36: contextstore.v1.StreamRequestResponse
-	(*GetContextUsageRequest)(nil),             // 37: contextstore.v1.GetContextUsageRequest
-	(*GetContextUsageResponse)(nil),            // 38: contextstore.v1.GetContextUsageResponse
-	(*GetMessageRequest)(nil),                  // 39: contextstore.v1.GetMessageRequest
-	(*GetMessageResponse)(nil),                 // 40: contextstore.v1.GetMessageResponse
-	(*PinMessageRequest)(nil),                  // 41: contextstore.v1.PinMessageRequest
-	(*PinMessageResponse)(nil),                 // 42: contextstore.v1.PinMessageResponse
-	(*UnpinMessageRequest)(nil),                // 43: contextstore.v1.UnpinMessageRequest
-	(*UnpinMessageResponse)(nil),               // 44: contextstore.v1.UnpinMessageResponse
-	(*CompressRequest)(nil),                    // 45: contextstore.v1.CompressRequest
-	(*CompressResponse)(nil),                   // 46: contextstore.v1.CompressResponse
-	(*CompressDone)(nil),                       // 47: contextstore.v1.CompressDone
-	(*BeginCompactionRequest)(nil),             // 48: contextstore.v1.BeginCompactionRequest
-	(*BeginCompactionResponse)(nil),            // 49: contextstore.v1.BeginCompactionResponse
-	(*CommitCompactionRequest)(nil),            // 50: contextstore.v1.CommitCompactionRequest
-	(*CommitCompactionResponse)(nil),           // 51: contextstore.v1.CommitCompactionResponse
-	(*AbortCompactionRequest)(nil),             // 52: contextstore.v1.AbortCompactionRequest
-	(*AbortCompactionResponse)(nil),            // 53: contextstore.v1.AbortCompactionResponse
-	(*UndoCompactionRequest)(nil),              // 54: contextstore.v1.UndoCompactionRequest
-	(*UndoCompactionResponse)(nil),             // 55: contextstore.v1.UndoCompactionResponse
-	(*ForkTaskRequest)(nil),                    // 56: contextstore.v1.ForkTaskRequest
-	(*ForkTaskResponse)(nil),                   // 57: contextstore.v1.ForkTaskResponse
-	(*FindPreviousContextsRequest)(nil),        // 58: contextstore.v1.FindPreviousContextsRequest
-	(*PreviousContext)(nil),                    // 59: contextstore.v1.PreviousContext
-	(*FindPreviousContextsResponse)(nil),       // 60: contextstore.v1.FindPreviousContextsResponse
-	(*GetInheritanceContextRequest)(nil),       // 61: contextstore.v1.GetInheritanceContextRequest
-	(*GetInheritanceContextResponse)(nil),      // 62: contextstore.v1.GetInheritanceContextResponse
-	(*RewindTaskRequest)(nil),                  // 63: contextstore.v1.RewindTaskRequest
-	(*RewindTaskResponse)(nil),                 // 64: contextstore.v1.RewindTaskResponse
-	(*StreamCurrentRequest)(nil),               // 65: contextstore.v1.StreamCurrentRequest
-	(*StreamCurrentResponse)(nil),              // 66: contextstore.v1.StreamCurrentResponse
-	(*StreamMessagesRequest)(nil),              // 67: contextstore.v1.StreamMessagesRequest
-	(*StreamMessagesResponse)(nil),             // 68: contextstore.v1.StreamMessagesResponse
-	(*RecordToolCallRequest)(nil),              // 69: contextstore.v1.RecordToolCallRequest
-	(*RecordToolCallResponse)(nil),             // 70: contextstore.v1.RecordToolCallResponse
-	(*StreamToolCallsRequest)(nil),             // 71: contextstore.v1.StreamToolCallsRequest
-	(*StreamToolCallsResponse)(nil),            // 72: contextstore.v1.StreamToolCallsResponse
-	(*AppendPlanRequest)(nil),                  // 73: contextstore.v1.AppendPlanRequest
-	(*AppendPlanResponse)(nil),                 // 74: contextstore.v1.AppendPlanResponse
-	(*GetLatestPlanRequest)(nil),               // 75: contextstore.v1.GetLatestPlanRequest
-	(*GetLatestPlanResponse)(nil),              // 76: contextstore.v1.GetLatestPlanResponse
-	(*StreamPlansRequest)(nil),                 // 77: contextstore.v1.StreamPlansRequest
-	(*StreamPlansResponse)(nil),                // 78: contextstore.v1.StreamPlansResponse
-	(*GetLatestSummaryRequest)(nil),            // 79: contextstore.v1.GetLatestSummaryRequest
-	(*GetLatestSummaryResponse)(nil),           // 80: contextstore.v1.GetLatestSummaryResponse
-	(*StreamSummariesRequest)(nil),             // 81: contextstore.v1.StreamSummariesRequest
-	(*StreamSummariesResponse)(nil),            // 82: contextstore.v1.StreamSummariesResponse
-	(*RecordUsageRequest)(nil),                 // 83: contextstore.v1.RecordUsageRequest
-	(*RecordUsageResponse)(nil),                // 84: contextstore.v1.RecordUsageResponse
-	(*UpdateStatisticsRequest)(nil),            // 85: contextstore.v1.UpdateStatisticsRequest
-	(*UpdateStatisticsResponse)(nil),           // 86: contextstore.v1.UpdateStatisticsResponse
-	(*WatchTaskRequest)(nil),                   // 87: contextstore.v1.WatchTaskRequest
-	(*WatchTaskResponse)(nil),                  // 88: contextstore.v1.WatchTaskResponse
-	(*CompressResponse_Progress)(nil),          // 89: contextstore.v1.CompressResponse.Progress
-	(*BeginCompactionResponse_Begun)(nil),      // 90: contextstore.v1.BeginCompactionResponse.Begun
-	(*WatchTaskResponse_Appended)(nil),         // 91: contextstore.v1.WatchTaskResponse.Appended
-	(*WatchTaskResponse_Rewritten)(nil),        // 92: contextstore.v1.WatchTaskResponse.Rewritten
-	(*WatchTaskResponse_StatusChanged)(nil),    // 93: contextstore.v1.WatchTaskResponse.StatusChanged
-	(*WatchTaskResponse_ToolCallRecorded)(nil), // 94: contextstore.v1.WatchTaskResponse.ToolCallRecorded
-	(*WatchTaskResponse_PlanAppended)(nil),     // 95: contextstore.v1.WatchTaskResponse.PlanAppended
-	(*WatchTaskResponse_Lagged)(nil),           // 96: contextstore.v1.WatchTaskResponse.Lagged
-	(*TaskKey)(nil),                            // 97: contextstore.v1.TaskKey
-	(*TaskConfig)(nil),                         // 98: contextstore.v1.TaskConfig
-	(*Holder)(nil),                             // 99: contextstore.v1.Holder
-	(*Task)(nil),                               // 100: contextstore.v1.Task
-	(*durationpb.Duration)(nil),                // 101: google.protobuf.Duration
-	(*Pressure)(nil),                           // 102: contextstore.v1.Pressure
-	(*timestamppb.Timestamp)(nil),              // 103: google.protobuf.Timestamp
-	(*Message)(nil),                            // 104: contextstore.v1.Message
-	(*Masked)(nil),                             // 105: contextstore.v1.Masked
-	(*CompressionConfig)(nil),                  // 106: contextstore.v1.CompressionConfig
-	(*PruneConfig)(nil),                        // 107: contextstore.v1.PruneConfig
-	(*WindowConfig)(nil),                       // 108: contextstore.v1.WindowConfig
-	(*Summary)(nil),                            // 109: contextstore.v1.Summary
-	(*TaskStatistics)(nil),                     // 110: contextstore.v1.TaskStatistics
+	(InheritMode)(0),                           // 0: contextstore.v1.InheritMode
+	(TaskOrder)(0),                             // 1: contextstore.v1.TaskOrder
+	(RecordKind)(0),                            // 2: contextstore.v1.RecordKind
+	(CompressStage)(0),                         // 3: contextstore.v1.CompressStage
+	(CompressSkipReason)(0),                    // 4: contextstore.v1.CompressSkipReason
+	(SummaryAuthor)(0),                         // 5: contextstore.v1.SummaryAuthor
+	(RewriteKind)(0),                           // 6: contextstore.v1.RewriteKind
+	(*StartTaskRequest)(nil),                   // 7: contextstore.v1.StartTaskRequest
+	(*StartTaskResponse)(nil),                  // 8: contextstore.v1.StartTaskResponse
+	(*ResumeTaskRequest)(nil),                  // 9: contextstore.v1.ResumeTaskRequest
+	(*ResumeTaskResponse)(nil),                 // 10: contextstore.v1.ResumeTaskResponse
+	(*PauseTaskRequest)(nil),                   // 11: contextstore.v1.PauseTaskRequest
+	(*PauseTaskResponse)(nil),                  // 12: contextstore.v1.PauseTaskResponse
+	(*CompleteTaskRequest)(nil),                // 13: contextstore.v1.CompleteTaskRequest
+	(*CompleteTaskResponse)(nil),               // 14: contextstore.v1.CompleteTaskResponse
+	(*FailTaskRequest)(nil),                    // 15: contextstore.v1.FailTaskRequest
+	(*FailTaskResponse)(nil),                   // 16: contextstore.v1.FailTaskResponse
+	(*UpdateTaskRequest)(nil),                  // 17: contextstore.v1.UpdateTaskRequest
+	(*UpdateTaskResponse)(nil),                 // 18: contextstore.v1.UpdateTaskResponse
+	(*DeleteTaskRequest)(nil),                  // 19: contextstore.v1.DeleteTaskRequest
+	(*DeleteTaskResponse)(nil),                 // 20: contextstore.v1.DeleteTaskResponse
+	(*RenewLeaseRequest)(nil),                  // 21: contextstore.v1.RenewLeaseRequest
+	(*RenewLeaseResponse)(nil),                 // 22: contextstore.v1.RenewLeaseResponse
+	(*GetTaskRequest)(nil),                     // 23: contextstore.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),                    // 24: contextstore.v1.GetTaskResponse
+	(*TaskFilter)(nil),                         // 25: contextstore.v1.TaskFilter
+	(*ListTasksRequest)(nil),                   // 26: contextstore.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),                  // 27: contextstore.v1.ListTasksResponse
+	(*ForkTaskRequest)(nil),                    // 28: contextstore.v1.ForkTaskRequest
+	(*ForkTaskResponse)(nil),                   // 29: contextstore.v1.ForkTaskResponse
+	(*FindPreviousContextsRequest)(nil),        // 30: contextstore.v1.FindPreviousContextsRequest
+	(*PreviousContext)(nil),                    // 31: contextstore.v1.PreviousContext
+	(*FindPreviousContextsResponse)(nil),       // 32: contextstore.v1.FindPreviousContextsResponse
+	(*GetInheritanceContextRequest)(nil),       // 33: contextstore.v1.GetInheritanceContextRequest
+	(*GetInheritanceContextResponse)(nil),      // 34: contextstore.v1.GetInheritanceContextResponse
+	(*GetServerInfoRequest)(nil),               // 35: contextstore.v1.GetServerInfoRequest
+	(*ServerLimits)(nil),                       // 36: contextstore.v1.ServerLimits
+	(*GetServerInfoResponse)(nil),              // 37: contextstore.v1.GetServerInfoResponse
+	(*AppendMessageRequest)(nil),               // 38: contextstore.v1.AppendMessageRequest
+	(*AppendMessageResponse)(nil),              // 39: contextstore.v1.AppendMessageResponse
+	(*AppendMessagesRequest)(nil),              // 40: contextstore.v1.AppendMessagesRequest
+	(*AppendMessagesResponse)(nil),             // 41: contextstore.v1.AppendMessagesResponse
+	(*GetMessageRequest)(nil),                  // 42: contextstore.v1.GetMessageRequest
+	(*GetMessageResponse)(nil),                 // 43: contextstore.v1.GetMessageResponse
+	(*StreamMessagesRequest)(nil),              // 44: contextstore.v1.StreamMessagesRequest
+	(*StreamMessagesResponse)(nil),             // 45: contextstore.v1.StreamMessagesResponse
+	(*PinMessageRequest)(nil),                  // 46: contextstore.v1.PinMessageRequest
+	(*PinMessageResponse)(nil),                 // 47: contextstore.v1.PinMessageResponse
+	(*UnpinMessageRequest)(nil),                // 48: contextstore.v1.UnpinMessageRequest
+	(*UnpinMessageResponse)(nil),               // 49: contextstore.v1.UnpinMessageResponse
+	(*StreamCurrentRequest)(nil),               // 50: contextstore.v1.StreamCurrentRequest
+	(*StreamCurrentResponse)(nil),              // 51: contextstore.v1.StreamCurrentResponse
+	(*RenderContextRequest)(nil),               // 52: contextstore.v1.RenderContextRequest
+	(*RenderContextResponse)(nil),              // 53: contextstore.v1.RenderContextResponse
+	(*GetContextUsageRequest)(nil),             // 54: contextstore.v1.GetContextUsageRequest
+	(*GetContextUsageResponse)(nil),            // 55: contextstore.v1.GetContextUsageResponse
+	(*ChatRequest)(nil),                        // 56: contextstore.v1.ChatRequest
+	(*ChatResponse)(nil),                       // 57: contextstore.v1.ChatResponse
+	(*ChatStarted)(nil),                        // 58: contextstore.v1.ChatStarted
+	(*ChatToolCall)(nil),                       // 59: contextstore.v1.ChatToolCall
+	(*ChatUsage)(nil),                          // 60: contextstore.v1.ChatUsage
+	(*ChatDone)(nil),                           // 61: contextstore.v1.ChatDone
+	(*RewindTaskRequest)(nil),                  // 62: contextstore.v1.RewindTaskRequest
+	(*RewindTaskResponse)(nil),                 // 63: contextstore.v1.RewindTaskResponse
+	(*CompressRequest)(nil),                    // 64: contextstore.v1.CompressRequest
+	(*CompressResponse)(nil),                   // 65: contextstore.v1.CompressResponse
+	(*CompressDone)(nil),                       // 66: contextstore.v1.CompressDone
+	(*BeginCompactionRequest)(nil),             // 67: contextstore.v1.BeginCompactionRequest
+	(*BeginCompactionResponse)(nil),            // 68: contextstore.v1.BeginCompactionResponse
+	(*CommitCompactionRequest)(nil),            // 69: contextstore.v1.CommitCompactionRequest
+	(*CommitCompactionResponse)(nil),           // 70: contextstore.v1.CommitCompactionResponse
+	(*AbortCompactionRequest)(nil),             // 71: contextstore.v1.AbortCompactionRequest
+	(*AbortCompactionResponse)(nil),            // 72: contextstore.v1.AbortCompactionResponse
+	(*UndoCompactionRequest)(nil),              // 73: contextstore.v1.UndoCompactionRequest
+	(*UndoCompactionResponse)(nil),             // 74: contextstore.v1.UndoCompactionResponse
+	(*RecordToolCallRequest)(nil),              // 75: contextstore.v1.RecordToolCallRequest
+	(*RecordToolCallResponse)(nil),             // 76: contextstore.v1.RecordToolCallResponse
+	(*StreamToolCallsRequest)(nil),             // 77: contextstore.v1.StreamToolCallsRequest
+	(*StreamToolCallsResponse)(nil),            // 78: contextstore.v1.StreamToolCallsResponse
+	(*AppendPlanRequest)(nil),                  // 79: contextstore.v1.AppendPlanRequest
+	(*AppendPlanResponse)(nil),                 // 80: contextstore.v1.AppendPlanResponse
+	(*GetLatestPlanRequest)(nil),               // 81: contextstore.v1.GetLatestPlanRequest
+	(*GetLatestPlanResponse)(nil),              // 82: contextstore.v1.GetLatestPlanResponse
+	(*StreamPlansRequest)(nil),                 // 83: contextstore.v1.StreamPlansRequest
+	(*StreamPlansResponse)(nil),                // 84: contextstore.v1.StreamPlansResponse
+	(*GetLatestSummaryRequest)(nil),            // 85: contextstore.v1.GetLatestSummaryRequest
+	(*GetLatestSummaryResponse)(nil),           // 86: contextstore.v1.GetLatestSummaryResponse
+	(*StreamSummariesRequest)(nil),             // 87: contextstore.v1.StreamSummariesRequest
+	(*StreamSummariesResponse)(nil),            // 88: contextstore.v1.StreamSummariesResponse
+	(*RecordUsageRequest)(nil),                 // 89: contextstore.v1.RecordUsageRequest
+	(*RecordUsageResponse)(nil),                // 90: contextstore.v1.RecordUsageResponse
+	(*UpdateStatisticsRequest)(nil),            // 91: contextstore.v1.UpdateStatisticsRequest
+	(*UpdateStatisticsResponse)(nil),           // 92: contextstore.v1.UpdateStatisticsResponse
+	(*WatchTaskRequest)(nil),                   // 93: contextstore.v1.WatchTaskRequest
+	(*WatchTaskResponse)(nil),                  // 94: contextstore.v1.WatchTaskResponse
+	(*CompressResponse_Progress)(nil),          // 95: contextstore.v1.CompressResponse.Progress
+	(*BeginCompactionResponse_Begun)(nil),      // 96: contextstore.v1.BeginCompactionResponse.Begun
+	(*WatchTaskResponse_MessageAppended)(nil),  // 97: contextstore.v1.WatchTaskResponse.MessageAppended
+	(*WatchTaskResponse_ViewRewritten)(nil),    // 98: contextstore.v1.WatchTaskResponse.ViewRewritten
+	(*WatchTaskResponse_StatusChanged)(nil),    // 99: contextstore.v1.WatchTaskResponse.StatusChanged
+	(*WatchTaskResponse_ToolCallRecorded)(nil), // 100: contextstore.v1.WatchTaskResponse.ToolCallRecorded
+	(*WatchTaskResponse_PlanAppended)(nil),     // 101: contextstore.v1.WatchTaskResponse.PlanAppended
+	(*WatchTaskResponse_Lagged)(nil),           // 102: contextstore.v1.WatchTaskResponse.Lagged
+	(*TaskKey)(nil),                            // 103: contextstore.v1.TaskKey
+	(*TaskConfig)(nil),                         // 104: contextstore.v1.TaskConfig
+	(*Holder)(nil),                             // 105: contextstore.v1.Holder
+	(*Task)(nil),                               // 106: contextstore.v1.Task
+	(*durationpb.Duration)(nil),                // 107: google.protobuf.Duration
+	(*Pressure)(nil),                           // 108: contextstore.v1.Pressure
+	(TaskStatus)(0),                            // 109: contextstore.v1.TaskStatus
+	(*timestamppb.Timestamp)(nil),              // 110: google.protobuf.Timestamp
+	(Durability)(0),                            // 111: contextstore.v1.Durability
+	(*NewMessage)(nil),                         // 112: contextstore.v1.NewMessage
+	(*MaskedSecrets)(nil),                      // 113: contextstore.v1.MaskedSecrets
+	(Provider)(0),                              // 114: contextstore.v1.Provider
+	(TokenCounter)(0),                          // 115: contextstore.v1.TokenCounter
+	(CompressionStrategy)(0),                   // 116: contextstore.v1.CompressionStrategy
+	(*CompressionConfig)(nil),                  // 117: contextstore.v1.CompressionConfig
+	(*PruneConfig)(nil),                        // 118: contextstore.v1.PruneConfig
+	(*WindowConfig)(nil),                       // 119: contextstore.v1.WindowConfig
+	(ToolCallStatus)(0),                        // 120: contextstore.v1.ToolCallStatus
+	(*Summary)(nil),                            // 121: contextstore.v1.Summary
+	(*TaskStatistics)(nil),                     // 122: contextstore.v1.TaskStatistics
+	(Role)(0),                                  // 123: contextstore.v1.Role
 }
 var file_contextstore_v1_context_store_proto_depIdxs = []int32{
-	97,  // 0: contextstore.v1.StartTaskRequest.key:type_name -> contextstore.v1.TaskKey
-	98,  // 1: contextstore.v1.StartTaskRequest.config:type_name -> contextstore.v1.TaskConfig
-	99,  // 2: contextstore.v1.StartTaskRequest.holder:type_name -> contextstore.v1.Holder
-	100, // 3: contextstore.v1.StartTaskResponse.task:type_name -> contextstore.v1.Task
-	101, // 4: contextstore.v1.StartTaskResponse.lease_ttl:type_name -> google.protobuf.Duration
-	99,  // 5: contextstore.v1.ResumeTaskRequest.holder:type_name -> contextstore.v1.Holder
-	100, // 6: contextstore.v1.ResumeTaskResponse.task:type_name -> contextstore.v1.Task
-	101, // 7: contextstore.v1.ResumeTaskResponse.lease_ttl:type_name -> google.protobuf.Duration
-	100, // 8: contextstore.v1.PauseTaskResponse.task:type_name -> contextstore.v1.Task
-	100, // 9: contextstore.v1.CompleteTaskResponse.task:type_name -> contextstore.v1.Task
-	100, // 10: contextstore.v1.FailTaskResponse.task:type_name -> contextstore.v1.Task
-	98,  // 11: contextstore.v1.UpdateTaskRequest.config:type_name -> contextstore.v1.TaskConfig
-	100, // 12: contextstore.v1.UpdateTaskResponse.task:type_name -> contextstore.v1.Task
-	101, // 13: contextstore.v1.RenewLeaseResponse.lease_ttl:type_name -> google.protobuf.Duration
-	100, // 14: contextstore.v1.GetTaskResponse.task:type_name -> contextstore.v1.Task
-	102, // 15: contextstore.v1.GetTaskResponse.pressure:type_name -> contextstore.v1.Pressure
-	103, // 16: contextstore.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
-	103, // 17: contextstore.v1.TaskFilter.created_before:type_name -> google.protobuf.Timestamp
-	18,  // 18: contextstore.v1.ListTasksRequest.filter:type_name -> contextstore.v1.TaskFilter
-	100, // 19: contextstore.v1.ListTasksResponse.tasks:type_name -> contextstore.v1.Task
-	101, // 20: contextstore.v1.ServerLimits.read_idle:type_name -> google.protobuf.Duration
-	22,  // 21: contextstore.v1.GetServerInfoResponse.limits:type_name -> contextstore.v1.ServerLimits
-	101, // 22: contextstore.v1.GetServerInfoResponse.lease_ttl:type_name -> google.protobuf.Duration
-	103, // 23: contextstore.v1.GetServerInfoResponse.start_time:type_name -> google.protobuf.Timestamp
-	104, // 24: contextstore.v1.AppendMessageRequest.message:type_name -> contextstore.v1.Message
-	102, // 25: contextstore.v1.AppendMessageResponse.pressure:type_name -> contextstore.v1.Pressure
-	105, // 26: contextstore.v1.AppendMessageResponse.masked:type_name -> contextstore.v1.Masked
-	104, // 27: contextstore.v1.AppendMessagesRequest.message:type_name -> contextstore.v1.Message
-	27,  // 28: contextstore.v1.AppendMessagesRequest.more:type_name -> contextstore.v1.NewMessage
-	104, // 29: contextstore.v1.NewMessage.message:type_name -> contextstore.v1.Message
-	102, // 30: contextstore.v1.AppendMessagesResponse.pressure:type_name -> contextstore.v1.Pressure
-	25,  // 31: contextstore.v1.AppendMessagesResponse.more:type_name -> contextstore.v1.AppendMessageResponse
-	105, // 32: contextstore.v1.AppendMessagesResponse.masked:type_name -> contextstore.v1.Masked
-	27,  // 33: contextstore.v1.ChatRequest.messages:type_name -> contextstore.v1.NewMessage
-	31,  // 34: contextstore.v1.ChatResponse.started:type_name -> contextstore.v1.ChatStarted
-	32,  // 35: contextstore.v1.ChatResponse.tool_call:type_name -> contextstore.v1.ChatToolCall
-	33,  // 36: contextstore.v1.ChatResponse.usage:type_name -> contextstore.v1.ChatUsage
-	34,  // 37: contextstore.v1.ChatResponse.done:type_name -> contextstore.v1.ChatDone
-	102, // 38: contextstore.v1.ChatDone.pressure:type_name -> contextstore.v1.Pressure
-	102, // 39: contextstore.v1.GetContextUsageResponse.pressure:type_name -> contextstore.v1.Pressure
-	106, // 40: contextstore.v1.CompressRequest.overrides:type_name -> contextstore.v1.CompressionConfig
-	107, // 41: contextstore.v1.CompressRequest.prune:type_name -> contextstore.v1.PruneConfig
-	108, // 42: contextstore.v1.CompressRequest.window:type_name -> contextstore.v1.WindowConfig
-	89,  // 43: contextstore.v1.CompressResponse.progress:type_name -> contextstore.v1.CompressResponse.Progress
-	47,  // 44: contextstore.v1.CompressResponse.done:type_name -> contextstore.v1.CompressDone
-	101, // 45: contextstore.v1.CompressDone.duration:type_name -> google.protobuf.Duration
-	102, // 46: contextstore.v1.CompressDone.pressure:type_name -> contextstore.v1.Pressure
-	106, // 47: contextstore.v1.BeginCompactionRequest.overrides:type_name -> contextstore.v1.CompressionConfig
-	90,  // 48: contextstore.v1.BeginCompactionResponse.begun:type_name -> contextstore.v1.BeginCompactionResponse.Begun
-	47,  // 49: contextstore.v1.CommitCompactionResponse.done:type_name -> contextstore.v1.CompressDone
-	102, // 50: contextstore.v1.UndoCompactionResponse.pressure:type_name -> contextstore.v1.Pressure
-	99,  // 51: contextstore.v1.ForkTaskRequest.holder:type_name -> contextstore.v1.Holder
-	100, // 52: contextstore.v1.ForkTaskResponse.task:type_name -> contextstore.v1.Task
-	101, // 53: contextstore.v1.ForkTaskResponse.lease_ttl:type_name -> google.protobuf.Duration
-	97,  // 54: contextstore.v1.FindPreviousContextsRequest.key:type_name -> contextstore.v1.TaskKey
-	103, // 55: contextstore.v1.PreviousContext.complete_time:type_name -> google.protobuf.Timestamp
-	59,  // 56: contextstore.v1.FindPreviousContextsResponse.contexts:type_name -> contextstore.v1.PreviousContext
-	59,  // 57: contextstore.v1.GetInheritanceContextResponse.context:type_name -> contextstore.v1.PreviousContext
-	102, // 58: contextstore.v1.RewindTaskResponse.pressure:type_name -> contextstore.v1.Pressure
-	105, // 59: contextstore.v1.RecordToolCallResponse.masked:type_name -> contextstore.v1.Masked
-	105, // 60: contextstore.v1.AppendPlanResponse.masked:type_name -> contextstore.v1.Masked
-	103, // 61: contextstore.v1.GetLatestPlanResponse.create_time:type_name -> google.protobuf.Timestamp
-	109, // 62: contextstore.v1.GetLatestSummaryResponse.summary:type_name -> contextstore.v1.Summary
-	102, // 63: contextstore.v1.RecordUsageResponse.pressure:type_name -> contextstore.v1.Pressure
-	110, // 64: contextstore.v1.UpdateStatisticsResponse.statistics:type_name -> contextstore.v1.TaskStatistics
-	103, // 65: contextstore.v1.WatchTaskResponse.time:type_name -> google.protobuf.Timestamp
-	91,  // 66: contextstore.v1.WatchTaskResponse.appended:type_name -> contextstore.v1.WatchTaskResponse.Appended
-	92,  // 67: contextstore.v1.WatchTaskResponse.rewritten:type_name -> contextstore.v1.WatchTaskResponse.Rewritten
-	93,  // 68: contextstore.v1.WatchTaskResponse.status:type_name -> contextstore.v1.WatchTaskResponse.StatusChanged
-	94,  // 69: contextstore.v1.WatchTaskResponse.tool_call:type_name -> contextstore.v1.WatchTaskResponse.ToolCallRecorded
-	95,  // 70: contextstore.v1.WatchTaskResponse.plan:type_name -> contextstore.v1.WatchTaskResponse.PlanAppended
-	96,  // 71: contextstore.v1.WatchTaskResponse.lagged:type_name -> contextstore.v1.WatchTaskResponse.Lagged
-	103, // 72: contextstore.v1.BeginCompactionResponse.Begun.expire_time:type_name -> google.protobuf.Timestamp
-	0,   // 73: contextstore.v1.ContextStore.StartTask:input_type -> contextstore.v1.StartTaskRequest
-	2,   // 74: contextstore.v1.ContextStore.ResumeTask:input_type -> contextstore.v1.ResumeTaskRequest
-	4,   // 75: contextstore.v1.ContextStore.PauseTask:input_type -> contextstore.v1.PauseTaskRequest
-	6,   // 76: contextstore.v1.ContextStore.CompleteTask:input_type -> contextstore.v1.CompleteTaskRequest
-	8,   // 77: contextstore.v1.ContextStore.FailTask:input_type -> contextstore.v1.FailTaskRequest
-	10,  // 78: contextstore.v1.ContextStore.UpdateTask:input_type -> contextstore.v1.UpdateTaskRequest
-	12,  // 79: contextstore.v1.ContextStore.DeleteTask:input_type -> contextstore.v1.DeleteTaskRequest
-	14,  // 80: contextstore.v1.ContextStore.RenewLease:input_type -> contextstore.v1.RenewLeaseRequest
-	16,  // 81: contextstore.v1.ContextStore.GetTask:input_type -> contextstore.v1.GetTaskRequest
-	19,  // 82: contextstore.v1.ContextStore.ListTasks:input_type -> contextstore.v1.ListTasksRequest
-	21,  // 83: contextstore.v1.ContextStore.GetServerInfo:input_type -> contextstore.v1.GetServerInfoRequest
-	24,  // 84: contextstore.v1.ContextStore.AppendMessage:input_type -> contextstore.v1.AppendMessageRequest
-	26,  // 85: contextstore.v1.ContextStore.AppendMessages:input_type -> contextstore.v1.AppendMessagesRequest
-	29,  // 86: contextstore.v1.ContextStore.Chat:input_type -> contextstore.v1.ChatRequest
-	35,  // 87: contextstore.v1.ContextStore.StreamRequest:input_type -> contextstore.v1.StreamRequestRequest
-	37,  // 88: contextstore.v1.ContextStore.GetContextUsage:input_type -> contextstore.v1.GetContextUsageRequest
-	39,  // 89: contextstore.v1.ContextStore.GetMessage:input_type -> contextstore.v1.GetMessageRequest
-	41,  // 90: contextstore.v1.ContextStore.PinMessage:input_type -> contextstore.v1.PinMessageRequest
-	43,  // 91: contextstore.v1.ContextStore.UnpinMessage:input_type -> contextstore.v1.UnpinMessageRequest
-	45,  // 92: contextstore.v1.ContextStore.Compress:input_type -> contextstore.v1.CompressRequest
-	48,  // 93: contextstore.v1.ContextStore.BeginCompaction:input_type -> contextstore.v1.BeginCompactionRequest
-	50,  // 94: contextstore.v1.ContextStore.CommitCompaction:input_type -> contextstore.v1.CommitCompactionRequest
-	52,  // 95: contextstore.v1.ContextStore.AbortCompaction:input_type -> contextstore.v1.AbortCompactionRequest
-	54,  // 96: contextstore.v1.ContextStore.UndoCompaction:input_type -> contextstore.v1.UndoCompactionRequest
-	56,  // 97: contextstore.v1.ContextStore.ForkTask:input_type -> contextstore.v1.ForkTaskRequest
-	58,  // 98: contextstore.v1.ContextStore.FindPreviousContexts:input_type -> contextstore.v1.FindPreviousContextsRequest
-	61,  // 99: contextstore.v1.ContextStore.GetInheritanceContext:input_type -> contextstore.v1.GetInheritanceContextRequest
-	63,  // 100: contextstore.v1.ContextStore.RewindTask:input_type -> contextstore.v1.RewindTaskRequest
-	65,  // 101: contextstore.v1.ContextStore.StreamCurrent:input_type -> contextstore.v1.StreamCurrentRequest
-	67,  // 102: contextstore.v1.ContextStore.StreamMessages:input_type -> contextstore.v1.StreamMessagesRequest
-	69,  // 103: contextstore.v1.ContextStore.RecordToolCall:input_type -> contextstore.v1.RecordToolCallRequest
-	71,  // 104: contextstore.v1.ContextStore.StreamToolCalls:input_type -> contextstore.v1.StreamToolCallsRequest
-	73,  // 105: contextstore.v1.ContextStore.AppendPlan:input_type -> contextstore.v1.AppendPlanRequest
-	75,  // 106: contextstore.v1.ContextStore.GetLatestPlan:input_type -> contextstore.v1.GetLatestPlanRequest
-	77,  // 107: contextstore.v1.ContextStore.StreamPlans:input_type -> contextstore.v1.StreamPlansRequest
-	79,  // 108: contextstore.v1.ContextStore.GetLatestSummary:input_type -> contextstore.v1.GetLatestSummaryRequest
-	81,  // 109: contextstore.v1.ContextStore.StreamSummaries:input_type -> contextstore.v1.StreamSummariesRequest
-	83,  // 110: contextstore.v1.ContextStore.RecordUsage:input_type -> contextstore.v1.RecordUsageRequest
-	85,  // 111: contextstore.v1.ContextStore.UpdateStatistics:input_type -> contextstore.v1.UpdateStatisticsRequest
-	87,  // 112: contextstore.v1.ContextStore.WatchTask:input_type -> contextstore.v1.WatchTaskRequest
-	1,   // 113: contextstore.v1.ContextStore.StartTask:output_type -> contextstore.v1.StartTaskResponse
-	3,   // 114: contextstore.v1.ContextStore.ResumeTask:output_type -> contextstore.v1.ResumeTaskResponse
-	5,   // 115: contextstore.v1.ContextStore.PauseTask:output_type -> contextstore.v1.PauseTaskResponse
-	7,   // 116: contextstore.v1.ContextStore.CompleteTask:output_type -> contextstore.v1.CompleteTaskResponse
-	9,   // 117: contextstore.v1.ContextStore.FailTask:output_type -> contextstore.v1.FailTaskResponse
-	11,  // 118: contextstore.v1.ContextStore.UpdateTask:output_type -> contextstore.v1.UpdateTaskResponse
-	13,  // 119: contextstore.v1.ContextStore.DeleteTask:output_type -> contextstore.v1.DeleteTaskResponse
-	15,  // 120: contextstore.v1.ContextStore.RenewLease:output_type -> contextstore.v1.RenewLeaseResponse
-	17,  // 121: contextstore.v1.ContextStore.GetTask:output_type -> contextstore.v1.GetTaskResponse
-	20,  // 122: contextstore.v1.ContextStore.ListTasks:output_type -> contextstore.v1.ListTasksResponse
-	23,  // 123: contextstore.v1.ContextStore.GetServerInfo:output_type -> contextstore.v1.GetServerInfoResponse
-	25,  // 124: contextstore.v1.ContextStore.AppendMessage:output_type -> contextstore.v1.AppendMessageResponse
-	28,  // 125: contextstore.v1.ContextStore.AppendMessages:output_type -> contextstore.v1.AppendMessagesResponse
-	30,  // 126: contextstore.v1.ContextStore.Chat:output_type -> contextstore.v1.ChatResponse
-	36,  // 127: contextstore.v1.ContextStore.StreamRequest:output_type -> contextstore.v1.StreamRequestResponse
-	38,  // 128: contextstore.v1.ContextStore.GetContextUsage:output_type -> contextstore.v1.GetContextUsageResponse
-	40,  // 129: contextstore.v1.ContextStore.GetMessage:output_type -> contextstore.v1.GetMessageResponse
-	42,  // 130: contextstore.v1.ContextStore.PinMessage:output_type -> contextstore.v1.PinMessageResponse
-	44,  // 131: contextstore.v1.ContextStore.UnpinMessage:output_type -> contextstore.v1.UnpinMessageResponse
-	46,  // 132: contextstore.v1.ContextStore.Compress:output_type -> contextstore.v1.CompressResponse
-	49,  // 133: contextstore.v1.ContextStore.BeginCompaction:output_type -> contextstore.v1.BeginCompactionResponse
-	51,  // 134: contextstore.v1.ContextStore.CommitCompaction:output_type -> contextstore.v1.CommitCompactionResponse
-	53,  // 135: contextstore.v1.ContextStore.AbortCompaction:output_type -> contextstore.v1.AbortCompactionResponse
-	55,  // 136: contextstore.v1.ContextStore.UndoCompaction:output_type -> contextstore.v1.UndoCompactionResponse
-	57,  // 137: contextstore.v1.ContextStore.ForkTask:output_type -> contextstore.v1.ForkTaskResponse
-	60,  // 138: contextstore.v1.ContextStore.FindPreviousContexts:output_type -> contextstore.v1.FindPreviousContextsResponse
-	62,  // 139: contextstore.v1.ContextStore.GetInheritanceContext:output_type -> contextstore.v1.GetInheritanceContextResponse
-	64,  // 140: contextstore.v1.ContextStore.RewindTask:output_type -> contextstore.v1.RewindTaskResponse
-	66,  // 141: contextstore.v1.ContextStore.StreamCurrent:output_type -> contextstore.v1.StreamCurrentResponse
-	68,  // 142: contextstore.v1.ContextStore.StreamMessages:output_type -> contextstore.v1.StreamMessagesResponse
-	70,  // 143: contextstore.v1.ContextStore.RecordToolCall:output_type -> contextstore.v1.RecordToolCallResponse
-	72,  // 144: contextstore.v1.ContextStore.StreamToolCalls:output_type -> contextstore.v1.StreamToolCallsResponse
-	74,  // 145: contextstore.v1.ContextStore.AppendPlan:output_type -> contextstore.v1.AppendPlanResponse
-	76,  // 146: contextstore.v1.ContextStore.GetLatestPlan:output_type -> contextstore.v1.GetLatestPlanResponse
-	78,  // 147: contextstore.v1.ContextStore.StreamPlans:output_type -> contextstore.v1.StreamPlansResponse
-	80,  // 148: contextstore.v1.ContextStore.GetLatestSummary:output_type -> contextstore.v1.GetLatestSummaryResponse
-	82,  // 149: contextstore.v1.ContextStore.StreamSummaries:output_type -> contextstore.v1.StreamSummariesResponse
-	84,  // 150: contextstore.v1.ContextStore.RecordUsage:output_type -> contextstore.v1.RecordUsageResponse
-	86,  // 151: contextstore.v1.ContextStore.UpdateStatistics:output_type -> contextstore.v1.UpdateStatisticsResponse
-	88,  // 152: contextstore.v1.ContextStore.WatchTask:output_type -> contextstore.v1.WatchTaskResponse
-	113, // [113:153] is the sub-list for method output_type
-	73,  // [73:113] is the sub-list for method input_type
-	73,  // [73:73] is the sub-list for extension type_name
-	73,  // [73:73] is the sub-list for extension extendee
-	0,   // [0:73] is the sub-list for field type_name
+	103, // 0: contextstore.v1.StartTaskRequest.key:type_name -> contextstore.v1.TaskKey
+	104, // 1: contextstore.v1.StartTaskRequest.config:type_name -> contextstore.v1.TaskConfig
+	105, // 2: contextstore.v1.StartTaskRequest.holder:type_name -> contextstore.v1.Holder
+	0,   // 3: contextstore.v1.StartTaskRequest.inherit_mode:type_name -> contextstore.v1.InheritMode
+	106, // 4: contextstore.v1.StartTaskResponse.task:type_name -> contextstore.v1.Task
+	107, // 5: contextstore.v1.StartTaskResponse.lease_ttl:type_name -> google.protobuf.Duration
+	105, // 6: contextstore.v1.ResumeTaskRequest.holder:type_name -> contextstore.v1.Holder
+	106, // 7: contextstore.v1.ResumeTaskResponse.task:type_name -> contextstore.v1.Task
+	107, // 8: contextstore.v1.ResumeTaskResponse.lease_ttl:type_name -> google.protobuf.Duration
+	106, // 9: contextstore.v1.PauseTaskResponse.task:type_name -> contextstore.v1.Task
+	106, // 10: contextstore.v1.CompleteTaskResponse.task:type_name -> contextstore.v1.Task
+	106, // 11: contextstore.v1.FailTaskResponse.task:type_name -> contextstore.v1.Task
+	104, // 12: contextstore.v1.UpdateTaskRequest.config:type_name -> contextstore.v1.TaskConfig
+	106, // 13: contextstore.v1.UpdateTaskResponse.task:type_name -> contextstore.v1.Task
+	107, // 14: contextstore.v1.RenewLeaseResponse.lease_ttl:type_name -> google.protobuf.Duration
+	106, // 15: contextstore.v1.GetTaskResponse.task:type_name -> contextstore.v1.Task
+	108, // 16: contextstore.v1.GetTaskResponse.pressure:type_name -> contextstore.v1.Pressure
+	109, // 17: contextstore.v1.TaskFilter.statuses:type_name -> contextstore.v1.TaskStatus
+	110, // 18: contextstore.v1.TaskFilter.created_from:type_name -> google.protobuf.Timestamp
+	110, // 19: contextstore.v1.TaskFilter.created_before:type_name -> google.protobuf.Timestamp
+	25,  // 20: contextstore.v1.ListTasksRequest.filter:type_name -> contextstore.v1.TaskFilter
+	1,   // 21: contextstore.v1.ListTasksRequest.order:type_name -> contextstore.v1.TaskOrder
+	106, // 22: contextstore.v1.ListTasksResponse.tasks:type_name -> contextstore.v1.Task
+	105, // 23: contextstore.v1.ForkTaskRequest.holder:type_name -> contextstore.v1.Holder
+	106, // 24: contextstore.v1.ForkTaskResponse.task:type_name -> contextstore.v1.Task
+	107, // 25: contextstore.v1.ForkTaskResponse.lease_ttl:type_name -> google.protobuf.Duration
+	103, // 26: contextstore.v1.FindPreviousContextsRequest.key:type_name -> contextstore.v1.TaskKey
+	109, // 27: contextstore.v1.PreviousContext.status:type_name -> contextstore.v1.TaskStatus
+	110, // 28: contextstore.v1.PreviousContext.complete_time:type_name -> google.protobuf.Timestamp
+	31,  // 29: contextstore.v1.FindPreviousContextsResponse.contexts:type_name -> contextstore.v1.PreviousContext
+	31,  // 30: contextstore.v1.GetInheritanceContextResponse.context:type_name -> contextstore.v1.PreviousContext
+	107, // 31: contextstore.v1.ServerLimits.read_idle:type_name -> google.protobuf.Duration
+	36,  // 32: contextstore.v1.GetServerInfoResponse.limits:type_name -> contextstore.v1.ServerLimits
+	111, // 33: contextstore.v1.GetServerInfoResponse.durability:type_name -> contextstore.v1.Durability
+	107, // 34: contextstore.v1.GetServerInfoResponse.lease_ttl:type_name -> google.protobuf.Duration
+	110, // 35: contextstore.v1.GetServerInfoResponse.start_time:type_name -> google.protobuf.Timestamp
+	112, // 36: contextstore.v1.AppendMessageRequest.message:type_name -> contextstore.v1.NewMessage
+	108, // 37: contextstore.v1.AppendMessageResponse.pressure:type_name -> contextstore.v1.Pressure
+	113, // 38: contextstore.v1.AppendMessageResponse.masked:type_name -> contextstore.v1.MaskedSecrets
+	112, // 39: contextstore.v1.AppendMessagesRequest.messages:type_name -> contextstore.v1.NewMessage
+	39,  // 40: contextstore.v1.AppendMessagesResponse.responses:type_name -> contextstore.v1.AppendMessageResponse
+	2,   // 41: contextstore.v1.StreamMessagesRequest.kinds:type_name -> contextstore.v1.RecordKind
+	114, // 42: contextstore.v1.RenderContextRequest.provider:type_name -> contextstore.v1.Provider
+	108, // 43: contextstore.v1.GetContextUsageResponse.pressure:type_name -> contextstore.v1.Pressure
+	115, // 44: contextstore.v1.GetContextUsageResponse.token_counter:type_name -> contextstore.v1.TokenCounter
+	112, // 45: contextstore.v1.ChatRequest.messages:type_name -> contextstore.v1.NewMessage
+	114, // 46: contextstore.v1.ChatRequest.provider:type_name -> contextstore.v1.Provider
+	58,  // 47: contextstore.v1.ChatResponse.started:type_name -> contextstore.v1.ChatStarted
+	59,  // 48: contextstore.v1.ChatResponse.tool_call:type_name -> contextstore.v1.ChatToolCall
+	60,  // 49: contextstore.v1.ChatResponse.usage:type_name -> contextstore.v1.ChatUsage
+	61,  // 50: contextstore.v1.ChatResponse.done:type_name -> contextstore.v1.ChatDone
+	114, // 51: contextstore.v1.ChatStarted.provider:type_name -> contextstore.v1.Provider
+	108, // 52: contextstore.v1.ChatDone.pressure:type_name -> contextstore.v1.Pressure
+	108, // 53: contextstore.v1.RewindTaskResponse.pressure:type_name -> contextstore.v1.Pressure
+	116, // 54: contextstore.v1.CompressRequest.strategy:type_name -> contextstore.v1.CompressionStrategy
+	117, // 55: contextstore.v1.CompressRequest.overrides:type_name -> contextstore.v1.CompressionConfig
+	118, // 56: contextstore.v1.CompressRequest.prune:type_name -> contextstore.v1.PruneConfig
+	119, // 57: contextstore.v1.CompressRequest.window:type_name -> contextstore.v1.WindowConfig
+	95,  // 58: contextstore.v1.CompressResponse.progress:type_name -> contextstore.v1.CompressResponse.Progress
+	66,  // 59: contextstore.v1.CompressResponse.done:type_name -> contextstore.v1.CompressDone
+	4,   // 60: contextstore.v1.CompressDone.skip_reason:type_name -> contextstore.v1.CompressSkipReason
+	116, // 61: contextstore.v1.CompressDone.strategy:type_name -> contextstore.v1.CompressionStrategy
+	5,   // 62: contextstore.v1.CompressDone.summary_author:type_name -> contextstore.v1.SummaryAuthor
+	114, // 63: contextstore.v1.CompressDone.provider:type_name -> contextstore.v1.Provider
+	107, // 64: contextstore.v1.CompressDone.duration:type_name -> google.protobuf.Duration
+	108, // 65: contextstore.v1.CompressDone.pressure:type_name -> contextstore.v1.Pressure
+	116, // 66: contextstore.v1.BeginCompactionRequest.strategy:type_name -> contextstore.v1.CompressionStrategy
+	117, // 67: contextstore.v1.BeginCompactionRequest.overrides:type_name -> contextstore.v1.CompressionConfig
+	96,  // 68: contextstore.v1.BeginCompactionResponse.begun:type_name -> contextstore.v1.BeginCompactionResponse.Begun
+	66,  // 69: contextstore.v1.CommitCompactionResponse.done:type_name -> contextstore.v1.CompressDone
+	108, // 70: contextstore.v1.UndoCompactionResponse.pressure:type_name -> contextstore.v1.Pressure
+	120, // 71: contextstore.v1.RecordToolCallRequest.status:type_name -> contextstore.v1.ToolCallStatus
+	107, // 72: contextstore.v1.RecordToolCallRequest.duration:type_name -> google.protobuf.Duration
+	113, // 73: contextstore.v1.RecordToolCallResponse.masked:type_name -> contextstore.v1.MaskedSecrets
+	113, // 74: contextstore.v1.AppendPlanResponse.masked:type_name -> contextstore.v1.MaskedSecrets
+	110, // 75: contextstore.v1.GetLatestPlanResponse.create_time:type_name -> google.protobuf.Timestamp
+	121, // 76: contextstore.v1.GetLatestSummaryResponse.summary:type_name -> contextstore.v1.Summary
+	108, // 77: contextstore.v1.RecordUsageResponse.pressure:type_name -> contextstore.v1.Pressure
+	122, // 78: contextstore.v1.UpdateStatisticsResponse.statistics:type_name -> contextstore.v1.TaskStatistics
+	110, // 79: contextstore.v1.WatchTaskResponse.time:type_name -> google.protobuf.Timestamp
+	97,  // 80: contextstore.v1.WatchTaskResponse.message_appended:type_name -> contextstore.v1.WatchTaskResponse.MessageAppended
+	98,  // 81: contextstore.v1.WatchTaskResponse.view_rewritten:type_name -> contextstore.v1.WatchTaskResponse.ViewRewritten
+	99,  // 82: contextstore.v1.WatchTaskResponse.status_changed:type_name -> contextstore.v1.WatchTaskResponse.StatusChanged
+	100, // 83: contextstore.v1.WatchTaskResponse.tool_call_recorded:type_name -> contextstore.v1.WatchTaskResponse.ToolCallRecorded
+	101, // 84: contextstore.v1.WatchTaskResponse.plan_appended:type_name -> contextstore.v1.WatchTaskResponse.PlanAppended
+	102, // 85: contextstore.v1.WatchTaskResponse.lagged:type_name -> contextstore.v1.WatchTaskResponse.Lagged
+	3,   // 86: contextstore.v1.CompressResponse.Progress.stage:type_name -> contextstore.v1.CompressStage
+	110, // 87: contextstore.v1.BeginCompactionResponse.Begun.expire_time:type_name -> google.protobuf.Timestamp
+	123, // 88: contextstore.v1.WatchTaskResponse.MessageAppended.role:type_name -> contextstore.v1.Role
+	6,   // 89: contextstore.v1.WatchTaskResponse.ViewRewritten.kind:type_name -> contextstore.v1.RewriteKind
+	109, // 90: contextstore.v1.WatchTaskResponse.StatusChanged.status:type_name -> contextstore.v1.TaskStatus
+	120, // 91: contextstore.v1.WatchTaskResponse.ToolCallRecorded.status:type_name -> contextstore.v1.ToolCallStatus
+	7,   // 92: contextstore.v1.ContextStore.StartTask:input_type -> contextstore.v1.StartTaskRequest
+	9,   // 93: contextstore.v1.ContextStore.ResumeTask:input_type -> contextstore.v1.ResumeTaskRequest
+	11,  // 94: contextstore.v1.ContextStore.PauseTask:input_type -> contextstore.v1.PauseTaskRequest
+	13,  // 95: contextstore.v1.ContextStore.CompleteTask:input_type -> contextstore.v1.CompleteTaskRequest
+	15,  // 96: contextstore.v1.ContextStore.FailTask:input_type -> contextstore.v1.FailTaskRequest
+	17,  // 97: contextstore.v1.ContextStore.UpdateTask:input_type -> contextstore.v1.UpdateTaskRequest
+	19,  // 98: contextstore.v1.ContextStore.DeleteTask:input_type -> contextstore.v1.DeleteTaskRequest
+	21,  // 99: contextstore.v1.ContextStore.RenewLease:input_type -> contextstore.v1.RenewLeaseRequest
+	23,  // 100: contextstore.v1.ContextStore.GetTask:input_type -> contextstore.v1.GetTaskRequest
+	26,  // 101: contextstore.v1.ContextStore.ListTasks:input_type -> contextstore.v1.ListTasksRequest
+	28,  // 102: contextstore.v1.ContextStore.ForkTask:input_type -> contextstore.v1.ForkTaskRequest
+	30,  // 103: contextstore.v1.ContextStore.FindPreviousContexts:input_type -> contextstore.v1.FindPreviousContextsRequest
+	33,  // 104: contextstore.v1.ContextStore.GetInheritanceContext:input_type -> contextstore.v1.GetInheritanceContextRequest
+	35,  // 105: contextstore.v1.ContextStore.GetServerInfo:input_type -> contextstore.v1.GetServerInfoRequest
+	38,  // 106: contextstore.v1.ContextStore.AppendMessage:input_type -> contextstore.v1.AppendMessageRequest
+	40,  // 107: contextstore.v1.ContextStore.AppendMessages:input_type -> contextstore.v1.AppendMessagesRequest
+	42,  // 108: contextstore.v1.ContextStore.GetMessage:input_type -> contextstore.v1.GetMessageRequest
+	44,  // 109: contextstore.v1.ContextStore.StreamMessages:input_type -> contextstore.v1.StreamMessagesRequest
+	46,  // 110: contextstore.v1.ContextStore.PinMessage:input_type -> contextstore.v1.PinMessageRequest
+	48,  // 111: contextstore.v1.ContextStore.UnpinMessage:input_type -> contextstore.v1.UnpinMessageRequest
+	50,  // 112: contextstore.v1.ContextStore.StreamCurrent:input_type -> contextstore.v1.StreamCurrentRequest
+	52,  // 113: contextstore.v1.ContextStore.RenderContext:input_type -> contextstore.v1.RenderContextRequest
+	54,  // 114: contextstore.v1.ContextStore.GetContextUsage:input_type -> contextstore.v1.GetContextUsageRequest
+	56,  // 115: contextstore.v1.ContextStore.Chat:input_type -> contextstore.v1.ChatRequest
+	62,  // 116: contextstore.v1.ContextStore.RewindTask:input_type -> contextstore.v1.RewindTaskRequest
+	64,  // 117: contextstore.v1.ContextStore.Compress:input_type -> contextstore.v1.CompressRequest
+	67,  // 118: contextstore.v1.ContextStore.BeginCompaction:input_type -> contextstore.v1.BeginCompactionRequest
+	69,  // 119: contextstore.v1.ContextStore.CommitCompaction:input_type -> contextstore.v1.CommitCompactionRequest
+	71,  // 120: contextstore.v1.ContextStore.AbortCompaction:input_type -> contextstore.v1.AbortCompactionRequest
+	73,  // 121: contextstore.v1.ContextStore.UndoCompaction:input_type -> contextstore.v1.UndoCompactionRequest
+	75,  // 122: contextstore.v1.ContextStore.RecordToolCall:input_type -> contextstore.v1.RecordToolCallRequest
+	77,  // 123: contextstore.v1.ContextStore.StreamToolCalls:input_type -> contextstore.v1.StreamToolCallsRequest
+	79,  // 124: contextstore.v1.ContextStore.AppendPlan:input_type -> contextstore.v1.AppendPlanRequest
+	81,  // 125: contextstore.v1.ContextStore.GetLatestPlan:input_type -> contextstore.v1.GetLatestPlanRequest
+	83,  // 126: contextstore.v1.ContextStore.StreamPlans:input_type -> contextstore.v1.StreamPlansRequest
+	85,  // 127: contextstore.v1.ContextStore.GetLatestSummary:input_type -> contextstore.v1.GetLatestSummaryRequest
+	87,  // 128: contextstore.v1.ContextStore.StreamSummaries:input_type -> contextstore.v1.StreamSummariesRequest
+	89,  // 129: contextstore.v1.ContextStore.RecordUsage:input_type -> contextstore.v1.RecordUsageRequest
+	91,  // 130: contextstore.v1.ContextStore.UpdateStatistics:input_type -> contextstore.v1.UpdateStatisticsRequest
+	93,  // 131: contextstore.v1.ContextStore.WatchTask:input_type -> contextstore.v1.WatchTaskRequest
+	8,   // 132: contextstore.v1.ContextStore.StartTask:output_type -> contextstore.v1.StartTaskResponse
+	10,  // 133: contextstore.v1.ContextStore.ResumeTask:output_type -> contextstore.v1.ResumeTaskResponse
+	12,  // 134: contextstore.v1.ContextStore.PauseTask:output_type -> contextstore.v1.PauseTaskResponse
+	14,  // 135: contextstore.v1.ContextStore.CompleteTask:output_type -> contextstore.v1.CompleteTaskResponse
+	16,  // 136: contextstore.v1.ContextStore.FailTask:output_type -> contextstore.v1.FailTaskResponse
+	18,  // 137: contextstore.v1.ContextStore.UpdateTask:output_type -> contextstore.v1.UpdateTaskResponse
+	20,  // 138: contextstore.v1.ContextStore.DeleteTask:output_type -> contextstore.v1.DeleteTaskResponse
+	22,  // 139: contextstore.v1.ContextStore.RenewLease:output_type -> contextstore.v1.RenewLeaseResponse
+	24,  // 140: contextstore.v1.ContextStore.GetTask:output_type -> contextstore.v1.GetTaskResponse
+	27,  // 141: contextstore.v1.ContextStore.ListTasks:output_type -> contextstore.v1.ListTasksResponse
+	29,  // 142: contextstore.v1.ContextStore.ForkTask:output_type -> contextstore.v1.ForkTaskResponse
+	32,  // 143: contextstore.v1.ContextStore.FindPreviousContexts:output_type -> contextstore.v1.FindPreviousContextsResponse
+	34,  // 144: contextstore.v1.ContextStore.GetInheritanceContext:output_type -> contextstore.v1.GetInheritanceContextResponse
+	37,  // 145: contextstore.v1.ContextStore.GetServerInfo:output_type -> contextstore.v1.GetServerInfoResponse
+	39,  // 146: contextstore.v1.ContextStore.AppendMessage:output_type -> contextstore.v1.AppendMessageResponse
+	41,  // 147: contextstore.v1.ContextStore.AppendMessages:output_type -> contextstore.v1.AppendMessagesResponse
+	43,  // 148: contextstore.v1.ContextStore.GetMessage:output_type -> contextstore.v1.GetMessageResponse
+	45,  // 149: contextstore.v1.ContextStore.StreamMessages:output_type -> contextstore.v1.StreamMessagesResponse
+	47,  // 150: contextstore.v1.ContextStore.PinMessage:output_type -> contextstore.v1.PinMessageResponse
+	49,  // 151: contextstore.v1.ContextStore.UnpinMessage:output_type -> contextstore.v1.UnpinMessageResponse
+	51,  // 152: contextstore.v1.ContextStore.StreamCurrent:output_type -> contextstore.v1.StreamCurrentResponse
+	53,  // 153: contextstore.v1.ContextStore.RenderContext:output_type -> contextstore.v1.RenderContextResponse
+	55,  // 154: contextstore.v1.ContextStore.GetContextUsage:output_type -> contextstore.v1.GetContextUsageResponse
+	57,  // 155: contextstore.v1.ContextStore.Chat:output_type -> contextstore.v1.ChatResponse
+	63,  // 156: contextstore.v1.ContextStore.RewindTask:output_type -> contextstore.v1.RewindTaskResponse
+	65,  // 157: contextstore.v1.ContextStore.Compress:output_type -> contextstore.v1.CompressResponse
+	68,  // 158: contextstore.v1.ContextStore.BeginCompaction:output_type -> contextstore.v1.BeginCompactionResponse
+	70,  // 159: contextstore.v1.ContextStore.CommitCompaction:output_type -> contextstore.v1.CommitCompactionResponse
+	72,  // 160: contextstore.v1.ContextStore.AbortCompaction:output_type -> contextstore.v1.AbortCompactionResponse
+	74,  // 161: contextstore.v1.ContextStore.UndoCompaction:output_type -> contextstore.v1.UndoCompactionResponse
+	76,  // 162: contextstore.v1.ContextStore.RecordToolCall:output_type -> contextstore.v1.RecordToolCallResponse
+	78,  // 163: contextstore.v1.ContextStore.StreamToolCalls:output_type -> contextstore.v1.StreamToolCallsResponse
+	80,  // 164: contextstore.v1.ContextStore.AppendPlan:output_type -> contextstore.v1.AppendPlanResponse
+	82,  // 165: contextstore.v1.ContextStore.GetLatestPlan:output_type -> contextstore.v1.GetLatestPlanResponse
+	84,  // 166: contextstore.v1.ContextStore.StreamPlans:output_type -> contextstore.v1.StreamPlansResponse
+	86,  // 167: contextstore.v1.ContextStore.GetLatestSummary:output_type -> contextstore.v1.GetLatestSummaryResponse
+	88,  // 168: contextstore.v1.ContextStore.StreamSummaries:output_type -> contextstore.v1.StreamSummariesResponse
+	90,  // 169: contextstore.v1.ContextStore.RecordUsage:output_type -> contextstore.v1.RecordUsageResponse
+	92,  // 170: contextstore.v1.ContextStore.UpdateStatistics:output_type -> contextstore.v1.UpdateStatisticsResponse
+	94,  // 171: contextstore.v1.ContextStore.WatchTask:output_type -> contextstore.v1.WatchTaskResponse
+	132, // [132:172] is the sub-list for method output_type
+	92,  // [92:132] is the sub-list for method input_type
+	92,  // [92:92] is the sub-list for extension type_name
+	92,  // [92:92] is the sub-list for extension extendee
+	0,   // [0:92] is the sub-list for field type_name
 }
 
 func init() { file_contextstore_v1_context_store_proto_init() }
@@ -8177,19 +8445,12 @@ func file_contextstore_v1_context_store_proto_init() {
 	}
 	file_contextstore_v1_message_proto_init()
 	file_contextstore_v1_task_proto_init()
-	file_contextstore_v1_context_store_proto_msgTypes[24].OneofWrappers = []any{
-		(*AppendMessageRequest_Message)(nil),
-		(*AppendMessageRequest_MessageJson)(nil),
+	file_contextstore_v1_context_store_proto_msgTypes[0].OneofWrappers = []any{
+		(*StartTaskRequest_InheritMode)(nil),
+		(*StartTaskRequest_InheritFrom)(nil),
 	}
-	file_contextstore_v1_context_store_proto_msgTypes[26].OneofWrappers = []any{
-		(*AppendMessagesRequest_Message)(nil),
-		(*AppendMessagesRequest_MessageJson)(nil),
-	}
-	file_contextstore_v1_context_store_proto_msgTypes[27].OneofWrappers = []any{
-		(*NewMessage_Message)(nil),
-		(*NewMessage_MessageJson)(nil),
-	}
-	file_contextstore_v1_context_store_proto_msgTypes[30].OneofWrappers = []any{
+	file_contextstore_v1_context_store_proto_msgTypes[43].OneofWrappers = []any{}
+	file_contextstore_v1_context_store_proto_msgTypes[50].OneofWrappers = []any{
 		(*ChatResponse_Started)(nil),
 		(*ChatResponse_Text)(nil),
 		(*ChatResponse_Reasoning)(nil),
@@ -8197,23 +8458,23 @@ func file_contextstore_v1_context_store_proto_init() {
 		(*ChatResponse_Usage)(nil),
 		(*ChatResponse_Done)(nil),
 	}
-	file_contextstore_v1_context_store_proto_msgTypes[45].OneofWrappers = []any{}
-	file_contextstore_v1_context_store_proto_msgTypes[46].OneofWrappers = []any{
+	file_contextstore_v1_context_store_proto_msgTypes[57].OneofWrappers = []any{}
+	file_contextstore_v1_context_store_proto_msgTypes[58].OneofWrappers = []any{
 		(*CompressResponse_Progress_)(nil),
 		(*CompressResponse_Done)(nil),
 	}
-	file_contextstore_v1_context_store_proto_msgTypes[48].OneofWrappers = []any{}
-	file_contextstore_v1_context_store_proto_msgTypes[49].OneofWrappers = []any{
+	file_contextstore_v1_context_store_proto_msgTypes[60].OneofWrappers = []any{}
+	file_contextstore_v1_context_store_proto_msgTypes[61].OneofWrappers = []any{
 		(*BeginCompactionResponse_Begun_)(nil),
 		(*BeginCompactionResponse_Data)(nil),
 	}
-	file_contextstore_v1_context_store_proto_msgTypes[69].OneofWrappers = []any{}
-	file_contextstore_v1_context_store_proto_msgTypes[88].OneofWrappers = []any{
-		(*WatchTaskResponse_Appended_)(nil),
-		(*WatchTaskResponse_Rewritten_)(nil),
-		(*WatchTaskResponse_Status)(nil),
-		(*WatchTaskResponse_ToolCall)(nil),
-		(*WatchTaskResponse_Plan)(nil),
+	file_contextstore_v1_context_store_proto_msgTypes[68].OneofWrappers = []any{}
+	file_contextstore_v1_context_store_proto_msgTypes[87].OneofWrappers = []any{
+		(*WatchTaskResponse_MessageAppended_)(nil),
+		(*WatchTaskResponse_ViewRewritten_)(nil),
+		(*WatchTaskResponse_StatusChanged_)(nil),
+		(*WatchTaskResponse_ToolCallRecorded_)(nil),
+		(*WatchTaskResponse_PlanAppended_)(nil),
 		(*WatchTaskResponse_Lagged_)(nil),
 	}
 	type x struct{}
@@ -8221,13 +8482,14 @@ func file_contextstore_v1_context_store_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_contextstore_v1_context_store_proto_rawDesc), len(file_contextstore_v1_context_store_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   97,
+			NumEnums:      7,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_contextstore_v1_context_store_proto_goTypes,
 		DependencyIndexes: file_contextstore_v1_context_store_proto_depIdxs,
+		EnumInfos:         file_contextstore_v1_context_store_proto_enumTypes,
 		MessageInfos:      file_contextstore_v1_context_store_proto_msgTypes,
 	}.Build()
 	File_contextstore_v1_context_store_proto = out.File

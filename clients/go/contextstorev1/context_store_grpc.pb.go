@@ -29,26 +29,26 @@ const (
 	ContextStore_RenewLease_FullMethodName            = "/contextstore.v1.ContextStore/RenewLease"
 	ContextStore_GetTask_FullMethodName               = "/contextstore.v1.ContextStore/GetTask"
 	ContextStore_ListTasks_FullMethodName             = "/contextstore.v1.ContextStore/ListTasks"
+	ContextStore_ForkTask_FullMethodName              = "/contextstore.v1.ContextStore/ForkTask"
+	ContextStore_FindPreviousContexts_FullMethodName  = "/contextstore.v1.ContextStore/FindPreviousContexts"
+	ContextStore_GetInheritanceContext_FullMethodName = "/contextstore.v1.ContextStore/GetInheritanceContext"
 	ContextStore_GetServerInfo_FullMethodName         = "/contextstore.v1.ContextStore/GetServerInfo"
 	ContextStore_AppendMessage_FullMethodName         = "/contextstore.v1.ContextStore/AppendMessage"
 	ContextStore_AppendMessages_FullMethodName        = "/contextstore.v1.ContextStore/AppendMessages"
-	ContextStore_Chat_FullMethodName                  = "/contextstore.v1.ContextStore/Chat"
-	ContextStore_StreamRequest_FullMethodName         = "/contextstore.v1.ContextStore/StreamRequest"
-	ContextStore_GetContextUsage_FullMethodName       = "/contextstore.v1.ContextStore/GetContextUsage"
 	ContextStore_GetMessage_FullMethodName            = "/contextstore.v1.ContextStore/GetMessage"
+	ContextStore_StreamMessages_FullMethodName        = "/contextstore.v1.ContextStore/StreamMessages"
 	ContextStore_PinMessage_FullMethodName            = "/contextstore.v1.ContextStore/PinMessage"
 	ContextStore_UnpinMessage_FullMethodName          = "/contextstore.v1.ContextStore/UnpinMessage"
+	ContextStore_StreamCurrent_FullMethodName         = "/contextstore.v1.ContextStore/StreamCurrent"
+	ContextStore_RenderContext_FullMethodName         = "/contextstore.v1.ContextStore/RenderContext"
+	ContextStore_GetContextUsage_FullMethodName       = "/contextstore.v1.ContextStore/GetContextUsage"
+	ContextStore_Chat_FullMethodName                  = "/contextstore.v1.ContextStore/Chat"
+	ContextStore_RewindTask_FullMethodName            = "/contextstore.v1.ContextStore/RewindTask"
 	ContextStore_Compress_FullMethodName              = "/contextstore.v1.ContextStore/Compress"
 	ContextStore_BeginCompaction_FullMethodName       = "/contextstore.v1.ContextStore/BeginCompaction"
 	ContextStore_CommitCompaction_FullMethodName      = "/contextstore.v1.ContextStore/CommitCompaction"
 	ContextStore_AbortCompaction_FullMethodName       = "/contextstore.v1.ContextStore/AbortCompaction"
 	ContextStore_UndoCompaction_FullMethodName        = "/contextstore.v1.ContextStore/UndoCompaction"
-	ContextStore_ForkTask_FullMethodName              = "/contextstore.v1.ContextStore/ForkTask"
-	ContextStore_FindPreviousContexts_FullMethodName  = "/contextstore.v1.ContextStore/FindPreviousContexts"
-	ContextStore_GetInheritanceContext_FullMethodName = "/contextstore.v1.ContextStore/GetInheritanceContext"
-	ContextStore_RewindTask_FullMethodName            = "/contextstore.v1.ContextStore/RewindTask"
-	ContextStore_StreamCurrent_FullMethodName         = "/contextstore.v1.ContextStore/StreamCurrent"
-	ContextStore_StreamMessages_FullMethodName        = "/contextstore.v1.ContextStore/StreamMessages"
 	ContextStore_RecordToolCall_FullMethodName        = "/contextstore.v1.ContextStore/RecordToolCall"
 	ContextStore_StreamToolCalls_FullMethodName       = "/contextstore.v1.ContextStore/StreamToolCalls"
 	ContextStore_AppendPlan_FullMethodName            = "/contextstore.v1.ContextStore/AppendPlan"
@@ -65,203 +65,303 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Keeps an agent's whole context on disk.
+// Keeps the whole context of LLM agents on disk.
 //
-// **Access.** A call on the Unix socket must come from the server's own user (or root). A call over TCP carries
-// `authorization: Bearer TOKEN`, with the token in the file `token` of the data directory. Without it every
-// method but those of grpc.health.v1 fails with UNAUTHENTICATED.
+// **Terms.** A *task* is one job of an agent. Its *log* holds every message and is never shortened. Its *view* is what
+// the model sees: the messages of the log, with summaries and notes in the place of what a compaction removed. A
+// *rewrite* replaces the view: a compaction, a trim, an undo or a rewind. The *generation* of a view is the ordinal of
+// the rewrite that made it; 0 means that the view was never rewritten.
+//
+// **Access.** A call on the Unix socket must come from the server's own user or from root. A call over TCP carries
+// `authorization: Bearer TOKEN`, with the token from the file `token` of the data directory. Without it every method
+// except those of grpc.health.v1 fails with UNAUTHENTICATED.
 //
 // **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
-// `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
-// `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
-// OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
+// `contextstore`. A bad field is also named in a `google.rpc.BadRequest`. Where a retry helps, a `google.rpc.RetryInfo`
+// says after how long. A failed call has changed nothing, unless its reason says otherwise. Every call can fail with
+// OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN; the methods list their other reasons. An
+// enum value that this version does not know is refused with INVALID_FIELD.
 //
-// **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
-// operating system's cache (`process`). Readers never see what a crash could take back.
+// **Durability.** A mutating call is answered when its change is on disk (durability GROUP and EACH) or in the cache of
+// the operating system (PROCESS). Readers never see a change that a crash could take back.
 //
-// **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. The
-// last 1 024 of each of a task's logs are remembered, across restarts. A call that is repeated with the same id
-// changes nothing, and is answered like the first one; the same id with other content is refused with
-// REQUEST_ID_REUSED. Without an id a call is carried out each time.
+// **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. Each log of
+// a task remembers its last 1 024 ids, across restarts. A repeated call with the same id changes nothing and is answered
+// as the first one was; the same id with other content is refused with REQUEST_ID_REUSED. A call without an id is
+// carried out each time.
 //
-// **Leases.** One client at a time works on a task. StartTask and ResumeTask answer a `lease_generation`, which
-// every mutating call carries. An older one is refused with STALE_LEASE; 0 means "no lease of mine" and is
-// refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Of a task that nobody
-// holds, as it is paused or has ended, the newest generation is as good as 0.
+// **Leases.** One client at a time works on a task. StartTask, ResumeTask and ForkTask answer a `lease_generation`, from
+// 1, which every mutating call carries. An older one is refused with STALE_LEASE. 0 means that the caller holds no
+// lease; it is refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Nobody holds a
+// task that is paused or has ended; there the newest generation is as good as 0.
 //
-// **A cancelled call** (by the client, a deadline or a broken connection) either happened wholly or not at all,
-// and the client cannot know which: repeat it with the same request_id. Of a cancelled AppendMessages, the
-// messages up to some point have been appended, in order, each wholly. A cancelled read leaves nothing behind.
+// **Cancelled calls.** A call that the client, a deadline or a broken connection cancels either happened completely or
+// not at all. The client cannot know which, and repeats the call with the same request_id. Of a cancelled
+// AppendMessages, a prefix of the messages has been appended, in order. A cancelled read leaves nothing behind.
 type ContextStoreClient interface {
-	// Makes a task, or takes up one that is running.
+	// Creates a task, or takes up a running one.
 	//
-	// Without `task_uuid` a new task with a UUIDv7 is made, and a retry would make another: give an id, or rely
-	// on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
-	// generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
-	// expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-	// Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-	// of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
-	// `compact`, which does not guess the limit of a model).
+	// Without `task_uuid` the server creates a task with a new UUIDv7. With the id of a running task, the client with the
+	// same `holder.instance_id` gets a new lease generation at once, so that an agent can go on after a restart. Another
+	// client gets one if the lease has expired; otherwise the call fails with LEASE_HELD. The key, user and configuration
+	// of a task that is taken up stay as they are.
+	//
+	// A retry is safe with a task_uuid. Without one, a retry creates another task.
+	//
+	// Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (it is paused or has ended), TASK_NOT_FOUND
+	// (`lease_generation` of a task that was deleted, or `inherit_from`), WRONG_STATUS and NOTHING_TO_INHERIT (of
+	// `inherit_from`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN
+	// (the task asks for COMPACT, and the limit of its model is unknown).
 	StartTask(ctx context.Context, in *StartTaskRequest, opts ...grpc.CallOption) (*StartTaskResponse, error)
-	// Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+	// Resumes a paused task for a new holder, and answers its lease. A retry with the same request_id is safe.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it is not paused), STALE_LEASE, REQUEST_ID_REUSED, QUARANTINED,
+	// NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
 	ResumeTask(ctx context.Context, in *ResumeTaskRequest, opts ...grpc.CallOption) (*ResumeTaskResponse, error)
-	// Puts a running task aside: its directory moves to `paused/`, its lease ends. Errors: TASK_NOT_FOUND,
-	// WRONG_STATUS, LEASE_HELD, STALE_LEASE.
+	// Pauses a running task: its lease ends and its directory moves to `paused/`. A retry with the same request_id is safe.
+	//
+	// Errors: as ResumeTask, and LEASE_HELD.
 	PauseTask(ctx context.Context, in *PauseTaskRequest, opts ...grpc.CallOption) (*PauseTaskResponse, error)
-	// Ends a running or paused task well: its directory moves to `completed/`, for good. Errors as PauseTask.
+	// Ends a running or paused task as a success: its directory moves to `completed/`. A task that has ended cannot be
+	// resumed. A retry with the same request_id is safe; it waits for the first call.
+	//
+	// Errors: as PauseTask.
 	CompleteTask(ctx context.Context, in *CompleteTaskRequest, opts ...grpc.CallOption) (*CompleteTaskResponse, error)
-	// Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask.
+	// Ends a running or paused task as a failure: its directory moves to `completed/`. A task that has ended cannot be
+	// resumed. A retry with the same request_id is safe.
+	//
+	// Errors: as PauseTask.
 	FailTask(ctx context.Context, in *FailTaskRequest, opts ...grpc.CallOption) (*FailTaskResponse, error)
-	// Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask).
+	// Replaces the whole configuration of a running task. A retry with the same request_id is safe.
+	//
+	// Errors: as PauseTask, and LIMIT_UNKNOWN (as StartTask).
 	UpdateTask(ctx context.Context, in *UpdateTaskRequest, opts ...grpc.CallOption) (*UpdateTaskResponse, error)
-	// Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
-	// Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
+	// Deletes a task with all of its files, whatever its status. This cannot be undone. Streams that read the task go on to
+	// their end. A retry is safe and fails with TASK_NOT_FOUND, as nothing remembers the first call.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, READ_ONLY, WRITE_FAILED.
 	DeleteTask(ctx context.Context, in *DeleteTaskRequest, opts ...grpc.CallOption) (*DeleteTaskResponse, error)
-	// Keeps a lease alive. Renewals are in memory: a restarted server grants every lease one fresh time-to-live.
-	// Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+	// Renews a lease. Renewals are kept in memory only, so this call has no request_id, and a retry is safe. A server that
+	// was restarted grants every lease one full time-to-live.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
 	RenewLease(ctx context.Context, in *RenewLeaseRequest, opts ...grpc.CallOption) (*RenewLeaseResponse, error)
-	// A task as it is now, with its statistics. Errors: TASK_NOT_FOUND.
+	// Returns a task as it is now, with its statistics. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND.
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
-	// One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
-	// shorter than asked for; only an empty next_page_token is the end. Errors:
-	// INVALID_FIELD.
+	// Returns one page of the tasks that match a filter. Changes nothing. The answer comes from the catalog, which is at
+	// most one second behind the tasks. A page may be shorter than asked for; only an empty next_page_token is the end.
+	//
+	// Errors: INVALID_FIELD, CATALOG.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
-	// What the server is and what it takes.
-	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
-	// Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they
-	// are acknowledged. Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE,
-	// REQUEST_ID_REUSED, QUOTA_EXCEEDED, DISK_FULL, READ_ONLY, WRITE_FAILED.
-	AppendMessage(ctx context.Context, in *AppendMessageRequest, opts ...grpc.CallOption) (*AppendMessageResponse, error)
-	// Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
-	// response what it answers; responses come in the order of the requests. A request may carry more messages, which
-	// are answered in the same response. The first failure ends the stream,
-	// after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-	// tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
-	// read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
-	// that reads no responses.
-	AppendMessages(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AppendMessagesRequest, AppendMessagesResponse], error)
-	// Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
-	// messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
-	// arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
-	// understands of an answer is kept beside the message, and goes back to that provider as it was.
+	// Creates a task out of the first messages of another one, whatever its status, with everything that is known of these
+	// messages. Each task is independent of the other from then on. A retry with the same new_task_uuid and request_id is
+	// safe and answered as the first call. The copied task's request ids mean nothing in the new one.
 	//
-	// A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
-	// compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-	// made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
-	//
-	// If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
-	// that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
-	// caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
-	// calls, and the caller's lease is kept alive.
-	//
-	// With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
-	// is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
-	// again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
-	//
-	// Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
-	// STALLED. After PROVIDER_* the new messages are in the log.
-	Chat(ctx context.Context, in *ChatRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChatResponse], error)
-	// What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-	// parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
-	// become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
-	// bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
-	// that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
-	// images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
-	// REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
-	StreamRequest(ctx context.Context, in *StreamRequestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRequestResponse], error)
-	// How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
-	// context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
-	GetContextUsage(ctx context.Context, in *GetContextUsageRequest, opts ...grpc.CallOption) (*GetContextUsageResponse, error)
-	// One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
-	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
-	// Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-	// Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
-	// the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
-	// has taken it already).
-	PinMessage(ctx context.Context, in *PinMessageRequest, opts ...grpc.CallOption) (*PinMessageResponse, error)
-	// Releases a pinned message. Errors as PinMessage.
-	UnpinMessage(ctx context.Context, in *UnpinMessageRequest, opts ...grpc.CallOption) (*UnpinMessageResponse, error)
-	// Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
-	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-	// told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
-	Compress(ctx context.Context, in *CompressRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompressResponse], error)
-	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-	// messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
-	// is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
-	// token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
-	// nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
-	// NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
-	BeginCompaction(ctx context.Context, in *BeginCompactionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BeginCompactionResponse], error)
-	// Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
-	// else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
-	CommitCompaction(ctx context.Context, in *CommitCompactionRequest, opts ...grpc.CallOption) (*CommitCompactionResponse, error)
-	// Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
-	AbortCompaction(ctx context.Context, in *AbortCompactionRequest, opts ...grpc.CallOption) (*AbortCompactionResponse, error)
-	// Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
-	// appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-	// if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
-	// NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
-	UndoCompaction(ctx context.Context, in *UndoCompactionRequest, opts ...grpc.CallOption) (*UndoCompactionResponse, error)
-	// Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
-	// of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-	// QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
-	// request_id is told the same; request ids of the task that is copied mean nothing in the new one.
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED,
+	// NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
 	ForkTask(ctx context.Context, in *ForkTaskRequest, opts ...grpc.CallOption) (*ForkTaskResponse, error)
-	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
-	// and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
-	// none. Errors: INVALID_FIELD.
+	// Returns the tasks that ended and that a new task with this key and user would continue, newest first: those with the
+	// same task_type, task_id, owner, repo and user, and with the same task_source unless one of the two has none. A key
+	// without a task_type or a task_id matches nothing. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, CATALOG.
 	FindPreviousContexts(ctx context.Context, in *FindPreviousContextsRequest, opts ...grpc.CallOption) (*FindPreviousContextsResponse, error)
-	// What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
-	// TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+	// Returns what a new task would inherit from a task that has ended: its final summary (without one, the newest summary
+	// of its view) and its plans. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
 	GetInheritanceContext(ctx context.Context, in *GetInheritanceContextRequest, opts ...grpc.CallOption) (*GetInheritanceContextResponse, error)
-	// Takes the view back to what it was after a message. The log keeps everything; messages that are appended
-	// later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
-	RewindTask(ctx context.Context, in *RewindTaskRequest, opts ...grpc.CallOption) (*RewindTaskResponse, error)
-	// What the model sees: current.jsonl, straight from disk, in chunks of raw bytes. One snapshot from start to
-	// end, while appends and rewrites go on. An interrupted read goes on with the `offset` behind the last chunk
-	// and its `generation`. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND (as_of_seq), STALE_VIEW (the view was
-	// rewritten; the newest generation is named: read it from the start), INVALID_FIELD (an offset behind the
-	// end), STALLED.
-	StreamCurrent(ctx context.Context, in *StreamCurrentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamCurrentResponse], error)
-	// The history: lines of messages.jsonl as they stand on disk, messages and events, in batches. With `follow`
-	// the stream goes on with what is appended later, until the client ends it or the task is removed
-	// (TASK_NOT_FOUND) or the server stops (STOPPING). Errors: TASK_NOT_FOUND, INVALID_FIELD, STALLED.
+	// Returns the version, the limits and the configuration of the server. Changes nothing.
+	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
+	// Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they are
+	// acknowledged. A retry with the same `message.request_id` is safe.
+	//
+	// Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE, REQUEST_ID_REUSED,
+	// QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
+	AppendMessage(ctx context.Context, in *AppendMessageRequest, opts ...grpc.CallOption) (*AppendMessageResponse, error)
+	// Appends messages without a round trip for each; messages that arrive together share syncs.
+	//
+	// The server appends the messages in the order of the stream and answers each request with one response, in the order
+	// of the requests. The first error ends the stream: everything before it has been answered, and nothing after it is
+	// appended. A stream may carry requests for several tasks.
+	//
+	// A retry with the same request_ids is safe. A client that wants to repeat messages after a broken stream keeps at most
+	// 512 messages unanswered, as a task remembers its last 1 024 request_ids.
+	//
+	// Errors: as AppendMessage, and STALLED (the client does not read the responses).
+	AppendMessages(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AppendMessagesRequest, AppendMessagesResponse], error)
+	// Returns a message as it stands in the log. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
+	GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error)
+	// Returns the history: lines of messages.jsonl as they stand on disk, messages and events, in the order of the log.
+	// Changes nothing. With `follow`, the stream goes on with what is appended later, until the client cancels it, the task
+	// is deleted (TASK_NOT_FOUND) or the server stops (STOPPING).
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamMessages(ctx context.Context, in *StreamMessagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamMessagesResponse], error)
-	// Records the execution of a tool in tools.jsonl. Errors as AppendMessage.
+	// Pins a message: no compaction removes it from the view, nor the group that it belongs to, not even a compaction that
+	// is already running. At most 4 096 messages can be pinned, and with their groups they can have a quarter of the
+	// context limit in tokens; more is refused with INVALID_FIELD. Pinning a pinned message has no effect, and a retry is
+	// safe.
+	//
+	// Errors: as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a rewrite has removed the message).
+	PinMessage(ctx context.Context, in *PinMessageRequest, opts ...grpc.CallOption) (*PinMessageResponse, error)
+	// Unpins a message. Unpinning a message that is not pinned has no effect, and a retry is safe.
+	//
+	// Errors: as PinMessage.
+	UnpinMessage(ctx context.Context, in *UnpinMessageRequest, opts ...grpc.CallOption) (*UnpinMessageResponse, error)
+	// Returns the view: the bytes of current.jsonl, in chunks. Changes nothing. The stream is one snapshot from start to
+	// end, whatever is appended and rewritten meanwhile. To continue an interrupted read, ask for the `offset` after the
+	// last chunk and for its `generation`.
+	//
+	// Errors: INVALID_FIELD (also an offset after the end), TASK_NOT_FOUND, MESSAGE_NOT_FOUND (`as_of_seq`), STALE_VIEW (the
+	// view was rewritten; the error names the newest generation, which the client reads from the start), STALLED.
+	StreamCurrent(ctx context.Context, in *StreamCurrentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamCurrentResponse], error)
+	// Returns the view as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+	// parameters.
+	//
+	// The body is always valid for the provider: a call without a result gets one, a result without a call becomes text, and
+	// content that the provider refuses is converted (docs/RENDERING.md). The same view gives the same bytes. Until the view
+	// is rewritten, each body extends the previous one up to the first call that was open in it, so that prompt caches hit.
+	//
+	// The server appends nothing, and a retry is safe. It compresses a view that is over the limit of the model first, and
+	// trims one whose outputs or images exceed their budgets.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, REQUEST_TOO_LARGE (before the first byte), STALLED.
+	RenderContext(ctx context.Context, in *RenderContextRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RenderContextResponse], error)
+	// Returns how full the context is and how it is counted. Changes nothing, and takes the same time for a context of any
+	// length.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND.
+	GetContextUsage(ctx context.Context, in *GetContextUsageRequest, opts ...grpc.CallOption) (*GetContextUsageResponse, error)
+	// Carries out one turn of an agent: sends the context to a model and appends the model's answer.
+	//
+	// The server checks all new messages, appends them, renders the view as RenderContext does, sends it, streams the answer
+	// as it arrives, appends the complete answer as an assistant message, and records the usage. Parts of an answer that only
+	// the provider understands are stored beside the message and sent back to that provider unchanged. While the model
+	// answers, the task is open to other calls, and the server renews the caller's lease.
+	//
+	// If the context is over the limit of the model and the task compresses by itself, the server compresses it first, without
+	// asking a model. If the model still refuses it as too long before any answer came, the server makes it smaller and sends
+	// it again, at most twice; then the call fails with PROVIDER_REFUSED.
+	//
+	// If the answer breaks off, the server appends the part that arrived with `"interrupted":true` beside its content and
+	// without incomplete tool calls, and the call fails with PROVIDER_FAILED. It appends the same part when the client goes
+	// away or does not read, and when the server stops. The context stays valid for the next request.
+	//
+	// A retry with the same request_id is safe. If the first call was answered, nothing is sent again, and the answer from the
+	// log comes as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked again.
+	// A retry waits while the first call is running.
+	//
+	// Errors: as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, STALLED. After
+	// a PROVIDER_* error the new messages are in the log.
+	Chat(ctx context.Context, in *ChatRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChatResponse], error)
+	// Takes the view back to what it was after a message. The log keeps everything, and later messages get the next numbers. A
+	// retry with the same request_id is safe.
+	//
+	// Errors: as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+	RewindTask(ctx context.Context, in *RewindTaskRequest, opts ...grpc.CallOption) (*RewindTaskResponse, error)
+	// Compresses the context now, whatever its pressure, and reports the progress. Appends and reads go on meanwhile, and the
+	// messages that are appended stay in the view. The work goes on if the client goes away. A call that finds nothing to
+	// compress succeeds: `done.compressed` is false, and `done.skip_reason` says why.
+	//
+	// One rewrite at a time works on a task: a second call fails with REWRITE_IN_FLIGHT at once. A compaction that
+	// BeginCompaction has started is given up. A retry with the same request_id is safe: it is answered with the result of the
+	// first call, if that was carried out.
+	//
+	// Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a rewind came in between), LIMIT_UNKNOWN (COMPACT
+	// needs the limit of the model, or target_tokens).
+	Compress(ctx context.Context, in *CompressRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompressResponse], error)
+	// Starts a compaction whose summary the agent writes: returns the messages that `strategy` would summarise, and the
+	// instructions for the summary. The view stays as it is until CommitCompaction.
+	//
+	// The server does not compress the task by itself until CommitCompaction or AbortCompaction is called with the token, or
+	// the token expires. If the context exceeds its limit, the server compresses it all the same. Another BeginCompaction or
+	// Compress gives the token up, so a client that has lost its token can call again: a retry is safe. Such an emergency
+	// compression, a new holder and a restart of the server end the token, too.
+	//
+	// Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
+	BeginCompaction(ctx context.Context, in *BeginCompactionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BeginCompactionResponse], error)
+	// Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
+	// these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
+	// Messages that were appended since stay in the view. The work goes on if the client goes away.
+	//
+	// A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
+	// except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
+	//
+	// Errors: as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown, has expired or was given up), STALE_VIEW,
+	// SUMMARY_REFUSED.
+	CommitCompaction(ctx context.Context, in *CommitCompactionRequest, opts ...grpc.CallOption) (*CommitCompactionResponse, error)
+	// Gives up a compaction that BeginCompaction has started, whatever the status of the task. Changes nothing on disk. A
+	// retry is safe and fails with COMPACTION_NOT_FOUND.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+	AbortCompaction(ctx context.Context, in *AbortCompactionRequest, opts ...grpc.CallOption) (*AbortCompactionResponse, error)
+	// Undoes the newest compaction that is in force, with everything that was trimmed since: the view is again what it was
+	// before, followed by the messages that were appended since. Automatic compression then waits until messages with a tenth
+	// of the limit were appended (a fifth of the threshold if that is less, but at least 500 tokens), or the context is over
+	// its limit. A retry with the same request_id is safe.
+	//
+	// Errors: as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+	UndoCompaction(ctx context.Context, in *UndoCompactionRequest, opts ...grpc.CallOption) (*UndoCompactionResponse, error)
+	// Records the execution of a tool in tools.jsonl. Records are numbered 1, 2, 3 … in the order in which they are
+	// acknowledged. A retry with the same request_id is safe.
+	//
+	// Errors: as AppendMessage.
 	RecordToolCall(ctx context.Context, in *RecordToolCallRequest, opts ...grpc.CallOption) (*RecordToolCallResponse, error)
-	// Lines of tools.jsonl, in batches. Errors as StreamMessages.
+	// Returns lines of tools.jsonl, in order. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamToolCalls(ctx context.Context, in *StreamToolCallsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamToolCallsResponse], error)
-	// Appends a plan to planning.jsonl. Errors as AppendMessage.
+	// Appends a plan to planning.jsonl. Plans are numbered 1, 2, 3 … in the order in which they are acknowledged. A retry with
+	// the same request_id is safe.
+	//
+	// Errors: as AppendMessage.
 	AppendPlan(ctx context.Context, in *AppendPlanRequest, opts ...grpc.CallOption) (*AppendPlanResponse, error)
-	// The newest plan. Errors: TASK_NOT_FOUND, PLAN_NOT_FOUND.
+	// Returns the newest plan. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, PLAN_NOT_FOUND.
 	GetLatestPlan(ctx context.Context, in *GetLatestPlanRequest, opts ...grpc.CallOption) (*GetLatestPlanResponse, error)
-	// Lines of planning.jsonl, in batches. Errors as StreamMessages.
+	// Returns lines of planning.jsonl, in order. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamPlans(ctx context.Context, in *StreamPlansRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamPlansResponse], error)
-	// The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
-	// SUMMARY_NOT_FOUND.
+	// Returns the newest summary of the view, which is one that neither UndoCompaction nor RewindTask took back. Changes
+	// nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
 	GetLatestSummary(ctx context.Context, in *GetLatestSummaryRequest, opts ...grpc.CallOption) (*GetLatestSummaryResponse, error)
-	// Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
-	// have `"undone":true`. Errors as StreamMessages.
+	// Returns lines of summaries.jsonl, oldest first. Those that UndoCompaction or RewindTask took back have `"undone":true`.
+	// Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamSummaries(ctx context.Context, in *StreamSummariesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamSummariesResponse], error)
-	// Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
-	// counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-	// view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-	// down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-	// rewritten, the pressure is at least what was reported last, however much that is, and what was
-	// appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
+	// Reports the usage of one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
+	// four numbers are disjoint: subtract cached tokens from OpenAI's input. A retry with the same request_id is safe.
+	//
+	// The tokens that were read, cached or not, also calibrate the counts of this task: from then on the server multiplies
+	// them by the ratio of the reported tokens to the counted tokens of the view (without the answer, if that was appended
+	// before) and of the tools (`tools_tokens`). One report moves the factor by at most a quarter up or a fifth down, and the
+	// factor stays between 0.8 and 2. A report changes nothing where fewer than 200 tokens were counted, or where it has less
+	// than half of what was counted. Until the view is rewritten, the pressure is at least the last report plus what was
+	// appended since.
+	//
+	// Errors: as AppendMessage.
 	RecordUsage(ctx context.Context, in *RecordUsageRequest, opts ...grpc.CallOption) (*RecordUsageResponse, error)
-	// Adds to the task's counters. Errors as AppendMessage.
+	// Adds numbers to the counters of a task. A retry with the same request_id is safe; without one it adds them again.
+	//
+	// Errors: as AppendMessage.
 	UpdateStatistics(ctx context.Context, in *UpdateStatisticsRequest, opts ...grpc.CallOption) (*UpdateStatisticsResponse, error)
-	// What happens to a task, as it happens: messages, rewrites, changes of status, tool calls, plans. Each event
-	// carries a token with which a later call goes on behind it; nothing is missed in between, even if the server
-	// was restarted. A watcher that is far behind is told so by a `lagged` event and goes on at the present. Ends
-	// as a following StreamMessages does. Errors: TASK_NOT_FOUND, INVALID_FIELD (resume_token), STALLED.
+	// Returns the events of a task as they happen: messages, rewrites, changes of status, tool calls, plans. The events of
+	// each log come in its order. Each event carries a token; a later call with the token goes on after that event and misses
+	// nothing, even if the server was restarted. A watcher that is far behind gets a `lagged` event and goes on at the
+	// present. The stream ends when the client cancels it, the task is deleted (TASK_NOT_FOUND) or the server stops
+	// (STOPPING). Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	WatchTask(ctx context.Context, in *WatchTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchTaskResponse], error)
 }
 
@@ -373,6 +473,36 @@ func (c *contextStoreClient) ListTasks(ctx context.Context, in *ListTasksRequest
 	return out, nil
 }
 
+func (c *contextStoreClient) ForkTask(ctx context.Context, in *ForkTaskRequest, opts ...grpc.CallOption) (*ForkTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForkTaskResponse)
+	err := c.cc.Invoke(ctx, ContextStore_ForkTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *contextStoreClient) FindPreviousContexts(ctx context.Context, in *FindPreviousContextsRequest, opts ...grpc.CallOption) (*FindPreviousContextsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindPreviousContextsResponse)
+	err := c.cc.Invoke(ctx, ContextStore_FindPreviousContexts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *contextStoreClient) GetInheritanceContext(ctx context.Context, in *GetInheritanceContextRequest, opts ...grpc.CallOption) (*GetInheritanceContextResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetInheritanceContextResponse)
+	err := c.cc.Invoke(ctx, ContextStore_GetInheritanceContext_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *contextStoreClient) GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetServerInfoResponse)
@@ -406,54 +536,6 @@ func (c *contextStoreClient) AppendMessages(ctx context.Context, opts ...grpc.Ca
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ContextStore_AppendMessagesClient = grpc.BidiStreamingClient[AppendMessagesRequest, AppendMessagesResponse]
 
-func (c *contextStoreClient) Chat(ctx context.Context, in *ChatRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChatResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[1], ContextStore_Chat_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[ChatRequest, ChatResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_ChatClient = grpc.ServerStreamingClient[ChatResponse]
-
-func (c *contextStoreClient) StreamRequest(ctx context.Context, in *StreamRequestRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRequestResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[2], ContextStore_StreamRequest_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[StreamRequestRequest, StreamRequestResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_StreamRequestClient = grpc.ServerStreamingClient[StreamRequestResponse]
-
-func (c *contextStoreClient) GetContextUsage(ctx context.Context, in *GetContextUsageRequest, opts ...grpc.CallOption) (*GetContextUsageResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetContextUsageResponse)
-	err := c.cc.Invoke(ctx, ContextStore_GetContextUsage_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *contextStoreClient) GetMessage(ctx context.Context, in *GetMessageRequest, opts ...grpc.CallOption) (*GetMessageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetMessageResponse)
@@ -463,6 +545,25 @@ func (c *contextStoreClient) GetMessage(ctx context.Context, in *GetMessageReque
 	}
 	return out, nil
 }
+
+func (c *contextStoreClient) StreamMessages(ctx context.Context, in *StreamMessagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamMessagesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[1], ContextStore_StreamMessages_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StreamMessagesRequest, StreamMessagesResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_StreamMessagesClient = grpc.ServerStreamingClient[StreamMessagesResponse]
 
 func (c *contextStoreClient) PinMessage(ctx context.Context, in *PinMessageRequest, opts ...grpc.CallOption) (*PinMessageResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -484,9 +585,86 @@ func (c *contextStoreClient) UnpinMessage(ctx context.Context, in *UnpinMessageR
 	return out, nil
 }
 
+func (c *contextStoreClient) StreamCurrent(ctx context.Context, in *StreamCurrentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamCurrentResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[2], ContextStore_StreamCurrent_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StreamCurrentRequest, StreamCurrentResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_StreamCurrentClient = grpc.ServerStreamingClient[StreamCurrentResponse]
+
+func (c *contextStoreClient) RenderContext(ctx context.Context, in *RenderContextRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[RenderContextResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[3], ContextStore_RenderContext_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[RenderContextRequest, RenderContextResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_RenderContextClient = grpc.ServerStreamingClient[RenderContextResponse]
+
+func (c *contextStoreClient) GetContextUsage(ctx context.Context, in *GetContextUsageRequest, opts ...grpc.CallOption) (*GetContextUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetContextUsageResponse)
+	err := c.cc.Invoke(ctx, ContextStore_GetContextUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *contextStoreClient) Chat(ctx context.Context, in *ChatRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ChatResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[4], ContextStore_Chat_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ChatRequest, ChatResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_ChatClient = grpc.ServerStreamingClient[ChatResponse]
+
+func (c *contextStoreClient) RewindTask(ctx context.Context, in *RewindTaskRequest, opts ...grpc.CallOption) (*RewindTaskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RewindTaskResponse)
+	err := c.cc.Invoke(ctx, ContextStore_RewindTask_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *contextStoreClient) Compress(ctx context.Context, in *CompressRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CompressResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[3], ContextStore_Compress_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[5], ContextStore_Compress_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -505,7 +683,7 @@ type ContextStore_CompressClient = grpc.ServerStreamingClient[CompressResponse]
 
 func (c *contextStoreClient) BeginCompaction(ctx context.Context, in *BeginCompactionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BeginCompactionResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[4], ContextStore_BeginCompaction_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[6], ContextStore_BeginCompaction_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -551,84 +729,6 @@ func (c *contextStoreClient) UndoCompaction(ctx context.Context, in *UndoCompact
 	}
 	return out, nil
 }
-
-func (c *contextStoreClient) ForkTask(ctx context.Context, in *ForkTaskRequest, opts ...grpc.CallOption) (*ForkTaskResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ForkTaskResponse)
-	err := c.cc.Invoke(ctx, ContextStore_ForkTask_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *contextStoreClient) FindPreviousContexts(ctx context.Context, in *FindPreviousContextsRequest, opts ...grpc.CallOption) (*FindPreviousContextsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(FindPreviousContextsResponse)
-	err := c.cc.Invoke(ctx, ContextStore_FindPreviousContexts_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *contextStoreClient) GetInheritanceContext(ctx context.Context, in *GetInheritanceContextRequest, opts ...grpc.CallOption) (*GetInheritanceContextResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetInheritanceContextResponse)
-	err := c.cc.Invoke(ctx, ContextStore_GetInheritanceContext_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *contextStoreClient) RewindTask(ctx context.Context, in *RewindTaskRequest, opts ...grpc.CallOption) (*RewindTaskResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(RewindTaskResponse)
-	err := c.cc.Invoke(ctx, ContextStore_RewindTask_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *contextStoreClient) StreamCurrent(ctx context.Context, in *StreamCurrentRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamCurrentResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[5], ContextStore_StreamCurrent_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[StreamCurrentRequest, StreamCurrentResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_StreamCurrentClient = grpc.ServerStreamingClient[StreamCurrentResponse]
-
-func (c *contextStoreClient) StreamMessages(ctx context.Context, in *StreamMessagesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamMessagesResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ContextStore_ServiceDesc.Streams[6], ContextStore_StreamMessages_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[StreamMessagesRequest, StreamMessagesResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_StreamMessagesClient = grpc.ServerStreamingClient[StreamMessagesResponse]
 
 func (c *contextStoreClient) RecordToolCall(ctx context.Context, in *RecordToolCallRequest, opts ...grpc.CallOption) (*RecordToolCallResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -770,203 +870,303 @@ type ContextStore_WatchTaskClient = grpc.ServerStreamingClient[WatchTaskResponse
 // All implementations must embed UnimplementedContextStoreServer
 // for forward compatibility.
 //
-// Keeps an agent's whole context on disk.
+// Keeps the whole context of LLM agents on disk.
 //
-// **Access.** A call on the Unix socket must come from the server's own user (or root). A call over TCP carries
-// `authorization: Bearer TOKEN`, with the token in the file `token` of the data directory. Without it every
-// method but those of grpc.health.v1 fails with UNAUTHENTICATED.
+// **Terms.** A *task* is one job of an agent. Its *log* holds every message and is never shortened. Its *view* is what
+// the model sees: the messages of the log, with summaries and notes in the place of what a compaction removed. A
+// *rewrite* replaces the view: a compaction, a trim, an undo or a rewind. The *generation* of a view is the ordinal of
+// the rewrite that made it; 0 means that the view was never rewritten.
+//
+// **Access.** A call on the Unix socket must come from the server's own user or from root. A call over TCP carries
+// `authorization: Bearer TOKEN`, with the token from the file `token` of the data directory. Without it every method
+// except those of grpc.health.v1 fails with UNAUTHENTICATED.
 //
 // **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
-// `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
-// `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
-// OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
+// `contextstore`. A bad field is also named in a `google.rpc.BadRequest`. Where a retry helps, a `google.rpc.RetryInfo`
+// says after how long. A failed call has changed nothing, unless its reason says otherwise. Every call can fail with
+// OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN; the methods list their other reasons. An
+// enum value that this version does not know is refused with INVALID_FIELD.
 //
-// **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
-// operating system's cache (`process`). Readers never see what a crash could take back.
+// **Durability.** A mutating call is answered when its change is on disk (durability GROUP and EACH) or in the cache of
+// the operating system (PROCESS). Readers never see a change that a crash could take back.
 //
-// **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. The
-// last 1 024 of each of a task's logs are remembered, across restarts. A call that is repeated with the same id
-// changes nothing, and is answered like the first one; the same id with other content is refused with
-// REQUEST_ID_REUSED. Without an id a call is carried out each time.
+// **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. Each log of
+// a task remembers its last 1 024 ids, across restarts. A repeated call with the same id changes nothing and is answered
+// as the first one was; the same id with other content is refused with REQUEST_ID_REUSED. A call without an id is
+// carried out each time.
 //
-// **Leases.** One client at a time works on a task. StartTask and ResumeTask answer a `lease_generation`, which
-// every mutating call carries. An older one is refused with STALE_LEASE; 0 means "no lease of mine" and is
-// refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Of a task that nobody
-// holds, as it is paused or has ended, the newest generation is as good as 0.
+// **Leases.** One client at a time works on a task. StartTask, ResumeTask and ForkTask answer a `lease_generation`, from
+// 1, which every mutating call carries. An older one is refused with STALE_LEASE. 0 means that the caller holds no
+// lease; it is refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Nobody holds a
+// task that is paused or has ended; there the newest generation is as good as 0.
 //
-// **A cancelled call** (by the client, a deadline or a broken connection) either happened wholly or not at all,
-// and the client cannot know which: repeat it with the same request_id. Of a cancelled AppendMessages, the
-// messages up to some point have been appended, in order, each wholly. A cancelled read leaves nothing behind.
+// **Cancelled calls.** A call that the client, a deadline or a broken connection cancels either happened completely or
+// not at all. The client cannot know which, and repeats the call with the same request_id. Of a cancelled
+// AppendMessages, a prefix of the messages has been appended, in order. A cancelled read leaves nothing behind.
 type ContextStoreServer interface {
-	// Makes a task, or takes up one that is running.
+	// Creates a task, or takes up a running one.
 	//
-	// Without `task_uuid` a new task with a UUIDv7 is made, and a retry would make another: give an id, or rely
-	// on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
-	// generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
-	// expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-	// Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-	// of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
-	// `compact`, which does not guess the limit of a model).
+	// Without `task_uuid` the server creates a task with a new UUIDv7. With the id of a running task, the client with the
+	// same `holder.instance_id` gets a new lease generation at once, so that an agent can go on after a restart. Another
+	// client gets one if the lease has expired; otherwise the call fails with LEASE_HELD. The key, user and configuration
+	// of a task that is taken up stay as they are.
+	//
+	// A retry is safe with a task_uuid. Without one, a retry creates another task.
+	//
+	// Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (it is paused or has ended), TASK_NOT_FOUND
+	// (`lease_generation` of a task that was deleted, or `inherit_from`), WRONG_STATUS and NOTHING_TO_INHERIT (of
+	// `inherit_from`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN
+	// (the task asks for COMPACT, and the limit of its model is unknown).
 	StartTask(context.Context, *StartTaskRequest) (*StartTaskResponse, error)
-	// Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+	// Resumes a paused task for a new holder, and answers its lease. A retry with the same request_id is safe.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it is not paused), STALE_LEASE, REQUEST_ID_REUSED, QUARANTINED,
+	// NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
 	ResumeTask(context.Context, *ResumeTaskRequest) (*ResumeTaskResponse, error)
-	// Puts a running task aside: its directory moves to `paused/`, its lease ends. Errors: TASK_NOT_FOUND,
-	// WRONG_STATUS, LEASE_HELD, STALE_LEASE.
+	// Pauses a running task: its lease ends and its directory moves to `paused/`. A retry with the same request_id is safe.
+	//
+	// Errors: as ResumeTask, and LEASE_HELD.
 	PauseTask(context.Context, *PauseTaskRequest) (*PauseTaskResponse, error)
-	// Ends a running or paused task well: its directory moves to `completed/`, for good. Errors as PauseTask.
+	// Ends a running or paused task as a success: its directory moves to `completed/`. A task that has ended cannot be
+	// resumed. A retry with the same request_id is safe; it waits for the first call.
+	//
+	// Errors: as PauseTask.
 	CompleteTask(context.Context, *CompleteTaskRequest) (*CompleteTaskResponse, error)
-	// Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask.
+	// Ends a running or paused task as a failure: its directory moves to `completed/`. A task that has ended cannot be
+	// resumed. A retry with the same request_id is safe.
+	//
+	// Errors: as PauseTask.
 	FailTask(context.Context, *FailTaskRequest) (*FailTaskResponse, error)
-	// Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask).
+	// Replaces the whole configuration of a running task. A retry with the same request_id is safe.
+	//
+	// Errors: as PauseTask, and LIMIT_UNKNOWN (as StartTask).
 	UpdateTask(context.Context, *UpdateTaskRequest) (*UpdateTaskResponse, error)
-	// Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
-	// Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
+	// Deletes a task with all of its files, whatever its status. This cannot be undone. Streams that read the task go on to
+	// their end. A retry is safe and fails with TASK_NOT_FOUND, as nothing remembers the first call.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, READ_ONLY, WRITE_FAILED.
 	DeleteTask(context.Context, *DeleteTaskRequest) (*DeleteTaskResponse, error)
-	// Keeps a lease alive. Renewals are in memory: a restarted server grants every lease one fresh time-to-live.
-	// Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+	// Renews a lease. Renewals are kept in memory only, so this call has no request_id, and a retry is safe. A server that
+	// was restarted grants every lease one full time-to-live.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
 	RenewLease(context.Context, *RenewLeaseRequest) (*RenewLeaseResponse, error)
-	// A task as it is now, with its statistics. Errors: TASK_NOT_FOUND.
+	// Returns a task as it is now, with its statistics. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND.
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
-	// One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
-	// shorter than asked for; only an empty next_page_token is the end. Errors:
-	// INVALID_FIELD.
+	// Returns one page of the tasks that match a filter. Changes nothing. The answer comes from the catalog, which is at
+	// most one second behind the tasks. A page may be shorter than asked for; only an empty next_page_token is the end.
+	//
+	// Errors: INVALID_FIELD, CATALOG.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
-	// What the server is and what it takes.
-	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
-	// Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they
-	// are acknowledged. Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE,
-	// REQUEST_ID_REUSED, QUOTA_EXCEEDED, DISK_FULL, READ_ONLY, WRITE_FAILED.
-	AppendMessage(context.Context, *AppendMessageRequest) (*AppendMessageResponse, error)
-	// Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
-	// response what it answers; responses come in the order of the requests. A request may carry more messages, which
-	// are answered in the same response. The first failure ends the stream,
-	// after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-	// tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
-	// read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
-	// that reads no responses.
-	AppendMessages(grpc.BidiStreamingServer[AppendMessagesRequest, AppendMessagesResponse]) error
-	// Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
-	// messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
-	// arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
-	// understands of an answer is kept beside the message, and goes back to that provider as it was.
+	// Creates a task out of the first messages of another one, whatever its status, with everything that is known of these
+	// messages. Each task is independent of the other from then on. A retry with the same new_task_uuid and request_id is
+	// safe and answered as the first call. The copied task's request ids mean nothing in the new one.
 	//
-	// A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
-	// compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-	// made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
-	//
-	// If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
-	// that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
-	// caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
-	// calls, and the caller's lease is kept alive.
-	//
-	// With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
-	// is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
-	// again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
-	//
-	// Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
-	// STALLED. After PROVIDER_* the new messages are in the log.
-	Chat(*ChatRequest, grpc.ServerStreamingServer[ChatResponse]) error
-	// What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-	// parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
-	// become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
-	// bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
-	// that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
-	// images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
-	// REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
-	StreamRequest(*StreamRequestRequest, grpc.ServerStreamingServer[StreamRequestResponse]) error
-	// How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
-	// context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
-	GetContextUsage(context.Context, *GetContextUsageRequest) (*GetContextUsageResponse, error)
-	// One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
-	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
-	// Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-	// Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
-	// the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
-	// has taken it already).
-	PinMessage(context.Context, *PinMessageRequest) (*PinMessageResponse, error)
-	// Releases a pinned message. Errors as PinMessage.
-	UnpinMessage(context.Context, *UnpinMessageRequest) (*UnpinMessageResponse, error)
-	// Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-	// is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
-	// call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-	// told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-	// rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
-	Compress(*CompressRequest, grpc.ServerStreamingServer[CompressResponse]) error
-	// Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-	// messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
-	// is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
-	// token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
-	// nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
-	// NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
-	BeginCompaction(*BeginCompactionRequest, grpc.ServerStreamingServer[BeginCompactionResponse]) error
-	// Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-	// output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-	// appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
-	// else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-	// caller goes away; with a request_id, a repeated call waits for it and is told what it did.
-	CommitCompaction(context.Context, *CommitCompactionRequest) (*CommitCompactionResponse, error)
-	// Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
-	AbortCompaction(context.Context, *AbortCompactionRequest) (*AbortCompactionResponse, error)
-	// Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
-	// appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-	// if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
-	// NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
-	UndoCompaction(context.Context, *UndoCompactionRequest) (*UndoCompactionResponse, error)
-	// Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
-	// of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-	// QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
-	// request_id is told the same; request ids of the task that is copied mean nothing in the new one.
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED,
+	// NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
 	ForkTask(context.Context, *ForkTaskRequest) (*ForkTaskResponse, error)
-	// Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
-	// and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
-	// none. Errors: INVALID_FIELD.
+	// Returns the tasks that ended and that a new task with this key and user would continue, newest first: those with the
+	// same task_type, task_id, owner, repo and user, and with the same task_source unless one of the two has none. A key
+	// without a task_type or a task_id matches nothing. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, CATALOG.
 	FindPreviousContexts(context.Context, *FindPreviousContextsRequest) (*FindPreviousContextsResponse, error)
-	// What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
-	// TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+	// Returns what a new task would inherit from a task that has ended: its final summary (without one, the newest summary
+	// of its view) and its plans. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
 	GetInheritanceContext(context.Context, *GetInheritanceContextRequest) (*GetInheritanceContextResponse, error)
-	// Takes the view back to what it was after a message. The log keeps everything; messages that are appended
-	// later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
-	RewindTask(context.Context, *RewindTaskRequest) (*RewindTaskResponse, error)
-	// What the model sees: current.jsonl, straight from disk, in chunks of raw bytes. One snapshot from start to
-	// end, while appends and rewrites go on. An interrupted read goes on with the `offset` behind the last chunk
-	// and its `generation`. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND (as_of_seq), STALE_VIEW (the view was
-	// rewritten; the newest generation is named: read it from the start), INVALID_FIELD (an offset behind the
-	// end), STALLED.
-	StreamCurrent(*StreamCurrentRequest, grpc.ServerStreamingServer[StreamCurrentResponse]) error
-	// The history: lines of messages.jsonl as they stand on disk, messages and events, in batches. With `follow`
-	// the stream goes on with what is appended later, until the client ends it or the task is removed
-	// (TASK_NOT_FOUND) or the server stops (STOPPING). Errors: TASK_NOT_FOUND, INVALID_FIELD, STALLED.
+	// Returns the version, the limits and the configuration of the server. Changes nothing.
+	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
+	// Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they are
+	// acknowledged. A retry with the same `message.request_id` is safe.
+	//
+	// Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE, REQUEST_ID_REUSED,
+	// QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
+	AppendMessage(context.Context, *AppendMessageRequest) (*AppendMessageResponse, error)
+	// Appends messages without a round trip for each; messages that arrive together share syncs.
+	//
+	// The server appends the messages in the order of the stream and answers each request with one response, in the order
+	// of the requests. The first error ends the stream: everything before it has been answered, and nothing after it is
+	// appended. A stream may carry requests for several tasks.
+	//
+	// A retry with the same request_ids is safe. A client that wants to repeat messages after a broken stream keeps at most
+	// 512 messages unanswered, as a task remembers its last 1 024 request_ids.
+	//
+	// Errors: as AppendMessage, and STALLED (the client does not read the responses).
+	AppendMessages(grpc.BidiStreamingServer[AppendMessagesRequest, AppendMessagesResponse]) error
+	// Returns a message as it stands in the log. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
+	GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error)
+	// Returns the history: lines of messages.jsonl as they stand on disk, messages and events, in the order of the log.
+	// Changes nothing. With `follow`, the stream goes on with what is appended later, until the client cancels it, the task
+	// is deleted (TASK_NOT_FOUND) or the server stops (STOPPING).
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamMessages(*StreamMessagesRequest, grpc.ServerStreamingServer[StreamMessagesResponse]) error
-	// Records the execution of a tool in tools.jsonl. Errors as AppendMessage.
+	// Pins a message: no compaction removes it from the view, nor the group that it belongs to, not even a compaction that
+	// is already running. At most 4 096 messages can be pinned, and with their groups they can have a quarter of the
+	// context limit in tokens; more is refused with INVALID_FIELD. Pinning a pinned message has no effect, and a retry is
+	// safe.
+	//
+	// Errors: as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a rewrite has removed the message).
+	PinMessage(context.Context, *PinMessageRequest) (*PinMessageResponse, error)
+	// Unpins a message. Unpinning a message that is not pinned has no effect, and a retry is safe.
+	//
+	// Errors: as PinMessage.
+	UnpinMessage(context.Context, *UnpinMessageRequest) (*UnpinMessageResponse, error)
+	// Returns the view: the bytes of current.jsonl, in chunks. Changes nothing. The stream is one snapshot from start to
+	// end, whatever is appended and rewritten meanwhile. To continue an interrupted read, ask for the `offset` after the
+	// last chunk and for its `generation`.
+	//
+	// Errors: INVALID_FIELD (also an offset after the end), TASK_NOT_FOUND, MESSAGE_NOT_FOUND (`as_of_seq`), STALE_VIEW (the
+	// view was rewritten; the error names the newest generation, which the client reads from the start), STALLED.
+	StreamCurrent(*StreamCurrentRequest, grpc.ServerStreamingServer[StreamCurrentResponse]) error
+	// Returns the view as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+	// parameters.
+	//
+	// The body is always valid for the provider: a call without a result gets one, a result without a call becomes text, and
+	// content that the provider refuses is converted (docs/RENDERING.md). The same view gives the same bytes. Until the view
+	// is rewritten, each body extends the previous one up to the first call that was open in it, so that prompt caches hit.
+	//
+	// The server appends nothing, and a retry is safe. It compresses a view that is over the limit of the model first, and
+	// trims one whose outputs or images exceed their budgets.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, REQUEST_TOO_LARGE (before the first byte), STALLED.
+	RenderContext(*RenderContextRequest, grpc.ServerStreamingServer[RenderContextResponse]) error
+	// Returns how full the context is and how it is counted. Changes nothing, and takes the same time for a context of any
+	// length.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND.
+	GetContextUsage(context.Context, *GetContextUsageRequest) (*GetContextUsageResponse, error)
+	// Carries out one turn of an agent: sends the context to a model and appends the model's answer.
+	//
+	// The server checks all new messages, appends them, renders the view as RenderContext does, sends it, streams the answer
+	// as it arrives, appends the complete answer as an assistant message, and records the usage. Parts of an answer that only
+	// the provider understands are stored beside the message and sent back to that provider unchanged. While the model
+	// answers, the task is open to other calls, and the server renews the caller's lease.
+	//
+	// If the context is over the limit of the model and the task compresses by itself, the server compresses it first, without
+	// asking a model. If the model still refuses it as too long before any answer came, the server makes it smaller and sends
+	// it again, at most twice; then the call fails with PROVIDER_REFUSED.
+	//
+	// If the answer breaks off, the server appends the part that arrived with `"interrupted":true` beside its content and
+	// without incomplete tool calls, and the call fails with PROVIDER_FAILED. It appends the same part when the client goes
+	// away or does not read, and when the server stops. The context stays valid for the next request.
+	//
+	// A retry with the same request_id is safe. If the first call was answered, nothing is sent again, and the answer from the
+	// log comes as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked again.
+	// A retry waits while the first call is running.
+	//
+	// Errors: as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, STALLED. After
+	// a PROVIDER_* error the new messages are in the log.
+	Chat(*ChatRequest, grpc.ServerStreamingServer[ChatResponse]) error
+	// Takes the view back to what it was after a message. The log keeps everything, and later messages get the next numbers. A
+	// retry with the same request_id is safe.
+	//
+	// Errors: as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+	RewindTask(context.Context, *RewindTaskRequest) (*RewindTaskResponse, error)
+	// Compresses the context now, whatever its pressure, and reports the progress. Appends and reads go on meanwhile, and the
+	// messages that are appended stay in the view. The work goes on if the client goes away. A call that finds nothing to
+	// compress succeeds: `done.compressed` is false, and `done.skip_reason` says why.
+	//
+	// One rewrite at a time works on a task: a second call fails with REWRITE_IN_FLIGHT at once. A compaction that
+	// BeginCompaction has started is given up. A retry with the same request_id is safe: it is answered with the result of the
+	// first call, if that was carried out.
+	//
+	// Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a rewind came in between), LIMIT_UNKNOWN (COMPACT
+	// needs the limit of the model, or target_tokens).
+	Compress(*CompressRequest, grpc.ServerStreamingServer[CompressResponse]) error
+	// Starts a compaction whose summary the agent writes: returns the messages that `strategy` would summarise, and the
+	// instructions for the summary. The view stays as it is until CommitCompaction.
+	//
+	// The server does not compress the task by itself until CommitCompaction or AbortCompaction is called with the token, or
+	// the token expires. If the context exceeds its limit, the server compresses it all the same. Another BeginCompaction or
+	// Compress gives the token up, so a client that has lost its token can call again: a retry is safe. Such an emergency
+	// compression, a new holder and a restart of the server end the token, too.
+	//
+	// Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
+	BeginCompaction(*BeginCompactionRequest, grpc.ServerStreamingServer[BeginCompactionResponse]) error
+	// Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
+	// these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
+	// Messages that were appended since stay in the view. The work goes on if the client goes away.
+	//
+	// A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
+	// except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
+	//
+	// Errors: as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown, has expired or was given up), STALE_VIEW,
+	// SUMMARY_REFUSED.
+	CommitCompaction(context.Context, *CommitCompactionRequest) (*CommitCompactionResponse, error)
+	// Gives up a compaction that BeginCompaction has started, whatever the status of the task. Changes nothing on disk. A
+	// retry is safe and fails with COMPACTION_NOT_FOUND.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+	AbortCompaction(context.Context, *AbortCompactionRequest) (*AbortCompactionResponse, error)
+	// Undoes the newest compaction that is in force, with everything that was trimmed since: the view is again what it was
+	// before, followed by the messages that were appended since. Automatic compression then waits until messages with a tenth
+	// of the limit were appended (a fifth of the threshold if that is less, but at least 500 tokens), or the context is over
+	// its limit. A retry with the same request_id is safe.
+	//
+	// Errors: as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+	UndoCompaction(context.Context, *UndoCompactionRequest) (*UndoCompactionResponse, error)
+	// Records the execution of a tool in tools.jsonl. Records are numbered 1, 2, 3 … in the order in which they are
+	// acknowledged. A retry with the same request_id is safe.
+	//
+	// Errors: as AppendMessage.
 	RecordToolCall(context.Context, *RecordToolCallRequest) (*RecordToolCallResponse, error)
-	// Lines of tools.jsonl, in batches. Errors as StreamMessages.
+	// Returns lines of tools.jsonl, in order. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamToolCalls(*StreamToolCallsRequest, grpc.ServerStreamingServer[StreamToolCallsResponse]) error
-	// Appends a plan to planning.jsonl. Errors as AppendMessage.
+	// Appends a plan to planning.jsonl. Plans are numbered 1, 2, 3 … in the order in which they are acknowledged. A retry with
+	// the same request_id is safe.
+	//
+	// Errors: as AppendMessage.
 	AppendPlan(context.Context, *AppendPlanRequest) (*AppendPlanResponse, error)
-	// The newest plan. Errors: TASK_NOT_FOUND, PLAN_NOT_FOUND.
+	// Returns the newest plan. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, PLAN_NOT_FOUND.
 	GetLatestPlan(context.Context, *GetLatestPlanRequest) (*GetLatestPlanResponse, error)
-	// Lines of planning.jsonl, in batches. Errors as StreamMessages.
+	// Returns lines of planning.jsonl, in order. Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamPlans(*StreamPlansRequest, grpc.ServerStreamingServer[StreamPlansResponse]) error
-	// The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
-	// SUMMARY_NOT_FOUND.
+	// Returns the newest summary of the view, which is one that neither UndoCompaction nor RewindTask took back. Changes
+	// nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
 	GetLatestSummary(context.Context, *GetLatestSummaryRequest) (*GetLatestSummaryResponse, error)
-	// Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
-	// have `"undone":true`. Errors as StreamMessages.
+	// Returns lines of summaries.jsonl, oldest first. Those that UndoCompaction or RewindTask took back have `"undone":true`.
+	// Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	StreamSummaries(*StreamSummariesRequest, grpc.ServerStreamingServer[StreamSummariesResponse]) error
-	// Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-	// four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
-	// counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-	// view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-	// down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-	// rewritten, the pressure is at least what was reported last, however much that is, and what was
-	// appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
+	// Reports the usage of one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
+	// four numbers are disjoint: subtract cached tokens from OpenAI's input. A retry with the same request_id is safe.
+	//
+	// The tokens that were read, cached or not, also calibrate the counts of this task: from then on the server multiplies
+	// them by the ratio of the reported tokens to the counted tokens of the view (without the answer, if that was appended
+	// before) and of the tools (`tools_tokens`). One report moves the factor by at most a quarter up or a fifth down, and the
+	// factor stays between 0.8 and 2. A report changes nothing where fewer than 200 tokens were counted, or where it has less
+	// than half of what was counted. Until the view is rewritten, the pressure is at least the last report plus what was
+	// appended since.
+	//
+	// Errors: as AppendMessage.
 	RecordUsage(context.Context, *RecordUsageRequest) (*RecordUsageResponse, error)
-	// Adds to the task's counters. Errors as AppendMessage.
+	// Adds numbers to the counters of a task. A retry with the same request_id is safe; without one it adds them again.
+	//
+	// Errors: as AppendMessage.
 	UpdateStatistics(context.Context, *UpdateStatisticsRequest) (*UpdateStatisticsResponse, error)
-	// What happens to a task, as it happens: messages, rewrites, changes of status, tool calls, plans. Each event
-	// carries a token with which a later call goes on behind it; nothing is missed in between, even if the server
-	// was restarted. A watcher that is far behind is told so by a `lagged` event and goes on at the present. Ends
-	// as a following StreamMessages does. Errors: TASK_NOT_FOUND, INVALID_FIELD (resume_token), STALLED.
+	// Returns the events of a task as they happen: messages, rewrites, changes of status, tool calls, plans. The events of
+	// each log come in its order. Each event carries a token; a later call with the token goes on after that event and misses
+	// nothing, even if the server was restarted. A watcher that is far behind gets a `lagged` event and goes on at the
+	// present. The stream ends when the client cancels it, the task is deleted (TASK_NOT_FOUND) or the server stops
+	// (STOPPING). Changes nothing.
+	//
+	// Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
 	WatchTask(*WatchTaskRequest, grpc.ServerStreamingServer[WatchTaskResponse]) error
 	mustEmbedUnimplementedContextStoreServer()
 }
@@ -1008,6 +1208,15 @@ func (UnimplementedContextStoreServer) GetTask(context.Context, *GetTaskRequest)
 func (UnimplementedContextStoreServer) ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTasks not implemented")
 }
+func (UnimplementedContextStoreServer) ForkTask(context.Context, *ForkTaskRequest) (*ForkTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForkTask not implemented")
+}
+func (UnimplementedContextStoreServer) FindPreviousContexts(context.Context, *FindPreviousContextsRequest) (*FindPreviousContextsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindPreviousContexts not implemented")
+}
+func (UnimplementedContextStoreServer) GetInheritanceContext(context.Context, *GetInheritanceContextRequest) (*GetInheritanceContextResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInheritanceContext not implemented")
+}
 func (UnimplementedContextStoreServer) GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetServerInfo not implemented")
 }
@@ -1017,23 +1226,32 @@ func (UnimplementedContextStoreServer) AppendMessage(context.Context, *AppendMes
 func (UnimplementedContextStoreServer) AppendMessages(grpc.BidiStreamingServer[AppendMessagesRequest, AppendMessagesResponse]) error {
 	return status.Error(codes.Unimplemented, "method AppendMessages not implemented")
 }
-func (UnimplementedContextStoreServer) Chat(*ChatRequest, grpc.ServerStreamingServer[ChatResponse]) error {
-	return status.Error(codes.Unimplemented, "method Chat not implemented")
-}
-func (UnimplementedContextStoreServer) StreamRequest(*StreamRequestRequest, grpc.ServerStreamingServer[StreamRequestResponse]) error {
-	return status.Error(codes.Unimplemented, "method StreamRequest not implemented")
-}
-func (UnimplementedContextStoreServer) GetContextUsage(context.Context, *GetContextUsageRequest) (*GetContextUsageResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method GetContextUsage not implemented")
-}
 func (UnimplementedContextStoreServer) GetMessage(context.Context, *GetMessageRequest) (*GetMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetMessage not implemented")
+}
+func (UnimplementedContextStoreServer) StreamMessages(*StreamMessagesRequest, grpc.ServerStreamingServer[StreamMessagesResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamMessages not implemented")
 }
 func (UnimplementedContextStoreServer) PinMessage(context.Context, *PinMessageRequest) (*PinMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PinMessage not implemented")
 }
 func (UnimplementedContextStoreServer) UnpinMessage(context.Context, *UnpinMessageRequest) (*UnpinMessageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UnpinMessage not implemented")
+}
+func (UnimplementedContextStoreServer) StreamCurrent(*StreamCurrentRequest, grpc.ServerStreamingServer[StreamCurrentResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamCurrent not implemented")
+}
+func (UnimplementedContextStoreServer) RenderContext(*RenderContextRequest, grpc.ServerStreamingServer[RenderContextResponse]) error {
+	return status.Error(codes.Unimplemented, "method RenderContext not implemented")
+}
+func (UnimplementedContextStoreServer) GetContextUsage(context.Context, *GetContextUsageRequest) (*GetContextUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetContextUsage not implemented")
+}
+func (UnimplementedContextStoreServer) Chat(*ChatRequest, grpc.ServerStreamingServer[ChatResponse]) error {
+	return status.Error(codes.Unimplemented, "method Chat not implemented")
+}
+func (UnimplementedContextStoreServer) RewindTask(context.Context, *RewindTaskRequest) (*RewindTaskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RewindTask not implemented")
 }
 func (UnimplementedContextStoreServer) Compress(*CompressRequest, grpc.ServerStreamingServer[CompressResponse]) error {
 	return status.Error(codes.Unimplemented, "method Compress not implemented")
@@ -1049,24 +1267,6 @@ func (UnimplementedContextStoreServer) AbortCompaction(context.Context, *AbortCo
 }
 func (UnimplementedContextStoreServer) UndoCompaction(context.Context, *UndoCompactionRequest) (*UndoCompactionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UndoCompaction not implemented")
-}
-func (UnimplementedContextStoreServer) ForkTask(context.Context, *ForkTaskRequest) (*ForkTaskResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ForkTask not implemented")
-}
-func (UnimplementedContextStoreServer) FindPreviousContexts(context.Context, *FindPreviousContextsRequest) (*FindPreviousContextsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method FindPreviousContexts not implemented")
-}
-func (UnimplementedContextStoreServer) GetInheritanceContext(context.Context, *GetInheritanceContextRequest) (*GetInheritanceContextResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method GetInheritanceContext not implemented")
-}
-func (UnimplementedContextStoreServer) RewindTask(context.Context, *RewindTaskRequest) (*RewindTaskResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method RewindTask not implemented")
-}
-func (UnimplementedContextStoreServer) StreamCurrent(*StreamCurrentRequest, grpc.ServerStreamingServer[StreamCurrentResponse]) error {
-	return status.Error(codes.Unimplemented, "method StreamCurrent not implemented")
-}
-func (UnimplementedContextStoreServer) StreamMessages(*StreamMessagesRequest, grpc.ServerStreamingServer[StreamMessagesResponse]) error {
-	return status.Error(codes.Unimplemented, "method StreamMessages not implemented")
 }
 func (UnimplementedContextStoreServer) RecordToolCall(context.Context, *RecordToolCallRequest) (*RecordToolCallResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RecordToolCall not implemented")
@@ -1299,6 +1499,60 @@ func _ContextStore_ListTasks_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ContextStore_ForkTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForkTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ContextStoreServer).ForkTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ContextStore_ForkTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ContextStoreServer).ForkTask(ctx, req.(*ForkTaskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ContextStore_FindPreviousContexts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindPreviousContextsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ContextStoreServer).FindPreviousContexts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ContextStore_FindPreviousContexts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ContextStoreServer).FindPreviousContexts(ctx, req.(*FindPreviousContextsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ContextStore_GetInheritanceContext_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetInheritanceContextRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ContextStoreServer).GetInheritanceContext(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ContextStore_GetInheritanceContext_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ContextStoreServer).GetInheritanceContext(ctx, req.(*GetInheritanceContextRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ContextStore_GetServerInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetServerInfoRequest)
 	if err := dec(in); err != nil {
@@ -1342,46 +1596,6 @@ func _ContextStore_AppendMessages_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ContextStore_AppendMessagesServer = grpc.BidiStreamingServer[AppendMessagesRequest, AppendMessagesResponse]
 
-func _ContextStore_Chat_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(ChatRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(ContextStoreServer).Chat(m, &grpc.GenericServerStream[ChatRequest, ChatResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_ChatServer = grpc.ServerStreamingServer[ChatResponse]
-
-func _ContextStore_StreamRequest_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(StreamRequestRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(ContextStoreServer).StreamRequest(m, &grpc.GenericServerStream[StreamRequestRequest, StreamRequestResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_StreamRequestServer = grpc.ServerStreamingServer[StreamRequestResponse]
-
-func _ContextStore_GetContextUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetContextUsageRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ContextStoreServer).GetContextUsage(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ContextStore_GetContextUsage_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ContextStoreServer).GetContextUsage(ctx, req.(*GetContextUsageRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _ContextStore_GetMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetMessageRequest)
 	if err := dec(in); err != nil {
@@ -1399,6 +1613,17 @@ func _ContextStore_GetMessage_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _ContextStore_StreamMessages_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(StreamMessagesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ContextStoreServer).StreamMessages(m, &grpc.GenericServerStream[StreamMessagesRequest, StreamMessagesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_StreamMessagesServer = grpc.ServerStreamingServer[StreamMessagesResponse]
 
 func _ContextStore_PinMessage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PinMessageRequest)
@@ -1432,6 +1657,75 @@ func _ContextStore_UnpinMessage_Handler(srv interface{}, ctx context.Context, de
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ContextStoreServer).UnpinMessage(ctx, req.(*UnpinMessageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ContextStore_StreamCurrent_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(StreamCurrentRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ContextStoreServer).StreamCurrent(m, &grpc.GenericServerStream[StreamCurrentRequest, StreamCurrentResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_StreamCurrentServer = grpc.ServerStreamingServer[StreamCurrentResponse]
+
+func _ContextStore_RenderContext_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(RenderContextRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ContextStoreServer).RenderContext(m, &grpc.GenericServerStream[RenderContextRequest, RenderContextResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_RenderContextServer = grpc.ServerStreamingServer[RenderContextResponse]
+
+func _ContextStore_GetContextUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetContextUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ContextStoreServer).GetContextUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ContextStore_GetContextUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ContextStoreServer).GetContextUsage(ctx, req.(*GetContextUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ContextStore_Chat_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ChatRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ContextStoreServer).Chat(m, &grpc.GenericServerStream[ChatRequest, ChatResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ContextStore_ChatServer = grpc.ServerStreamingServer[ChatResponse]
+
+func _ContextStore_RewindTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RewindTaskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ContextStoreServer).RewindTask(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ContextStore_RewindTask_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ContextStoreServer).RewindTask(ctx, req.(*RewindTaskRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1511,100 +1805,6 @@ func _ContextStore_UndoCompaction_Handler(srv interface{}, ctx context.Context, 
 	}
 	return interceptor(ctx, in, info, handler)
 }
-
-func _ContextStore_ForkTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ForkTaskRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ContextStoreServer).ForkTask(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ContextStore_ForkTask_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ContextStoreServer).ForkTask(ctx, req.(*ForkTaskRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _ContextStore_FindPreviousContexts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(FindPreviousContextsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ContextStoreServer).FindPreviousContexts(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ContextStore_FindPreviousContexts_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ContextStoreServer).FindPreviousContexts(ctx, req.(*FindPreviousContextsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _ContextStore_GetInheritanceContext_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(GetInheritanceContextRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ContextStoreServer).GetInheritanceContext(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ContextStore_GetInheritanceContext_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ContextStoreServer).GetInheritanceContext(ctx, req.(*GetInheritanceContextRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _ContextStore_RewindTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(RewindTaskRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ContextStoreServer).RewindTask(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ContextStore_RewindTask_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ContextStoreServer).RewindTask(ctx, req.(*RewindTaskRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _ContextStore_StreamCurrent_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(StreamCurrentRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(ContextStoreServer).StreamCurrent(m, &grpc.GenericServerStream[StreamCurrentRequest, StreamCurrentResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_StreamCurrentServer = grpc.ServerStreamingServer[StreamCurrentResponse]
-
-func _ContextStore_StreamMessages_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(StreamMessagesRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(ContextStoreServer).StreamMessages(m, &grpc.GenericServerStream[StreamMessagesRequest, StreamMessagesResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type ContextStore_StreamMessagesServer = grpc.ServerStreamingServer[StreamMessagesResponse]
 
 func _ContextStore_RecordToolCall_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RecordToolCallRequest)
@@ -1806,16 +2006,24 @@ var ContextStore_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ContextStore_ListTasks_Handler,
 		},
 		{
+			MethodName: "ForkTask",
+			Handler:    _ContextStore_ForkTask_Handler,
+		},
+		{
+			MethodName: "FindPreviousContexts",
+			Handler:    _ContextStore_FindPreviousContexts_Handler,
+		},
+		{
+			MethodName: "GetInheritanceContext",
+			Handler:    _ContextStore_GetInheritanceContext_Handler,
+		},
+		{
 			MethodName: "GetServerInfo",
 			Handler:    _ContextStore_GetServerInfo_Handler,
 		},
 		{
 			MethodName: "AppendMessage",
 			Handler:    _ContextStore_AppendMessage_Handler,
-		},
-		{
-			MethodName: "GetContextUsage",
-			Handler:    _ContextStore_GetContextUsage_Handler,
 		},
 		{
 			MethodName: "GetMessage",
@@ -1830,6 +2038,14 @@ var ContextStore_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ContextStore_UnpinMessage_Handler,
 		},
 		{
+			MethodName: "GetContextUsage",
+			Handler:    _ContextStore_GetContextUsage_Handler,
+		},
+		{
+			MethodName: "RewindTask",
+			Handler:    _ContextStore_RewindTask_Handler,
+		},
+		{
 			MethodName: "CommitCompaction",
 			Handler:    _ContextStore_CommitCompaction_Handler,
 		},
@@ -1840,22 +2056,6 @@ var ContextStore_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UndoCompaction",
 			Handler:    _ContextStore_UndoCompaction_Handler,
-		},
-		{
-			MethodName: "ForkTask",
-			Handler:    _ContextStore_ForkTask_Handler,
-		},
-		{
-			MethodName: "FindPreviousContexts",
-			Handler:    _ContextStore_FindPreviousContexts_Handler,
-		},
-		{
-			MethodName: "GetInheritanceContext",
-			Handler:    _ContextStore_GetInheritanceContext_Handler,
-		},
-		{
-			MethodName: "RewindTask",
-			Handler:    _ContextStore_RewindTask_Handler,
 		},
 		{
 			MethodName: "RecordToolCall",
@@ -1890,13 +2090,23 @@ var ContextStore_ServiceDesc = grpc.ServiceDesc{
 			ClientStreams: true,
 		},
 		{
-			StreamName:    "Chat",
-			Handler:       _ContextStore_Chat_Handler,
+			StreamName:    "StreamMessages",
+			Handler:       _ContextStore_StreamMessages_Handler,
 			ServerStreams: true,
 		},
 		{
-			StreamName:    "StreamRequest",
-			Handler:       _ContextStore_StreamRequest_Handler,
+			StreamName:    "StreamCurrent",
+			Handler:       _ContextStore_StreamCurrent_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "RenderContext",
+			Handler:       _ContextStore_RenderContext_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Chat",
+			Handler:       _ContextStore_Chat_Handler,
 			ServerStreams: true,
 		},
 		{
@@ -1907,16 +2117,6 @@ var ContextStore_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "BeginCompaction",
 			Handler:       _ContextStore_BeginCompaction_Handler,
-			ServerStreams: true,
-		},
-		{
-			StreamName:    "StreamCurrent",
-			Handler:       _ContextStore_StreamCurrent_Handler,
-			ServerStreams: true,
-		},
-		{
-			StreamName:    "StreamMessages",
-			Handler:       _ContextStore_StreamMessages_Handler,
 			ServerStreams: true,
 		},
 		{

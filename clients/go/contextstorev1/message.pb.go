@@ -22,16 +22,371 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Who speaks in a message: the roles of OpenAI's chat completions.
+type Role int32
+
+const (
+	// Not a role. Requests with it are refused.
+	Role_ROLE_UNSPECIFIED Role = 0
+	// Instructions of the program.
+	Role_ROLE_SYSTEM Role = 1
+	// Instructions of the program, under the name that newer OpenAI models use.
+	Role_ROLE_DEVELOPER Role = 2
+	// The person, or the program on the person's behalf.
+	Role_ROLE_USER Role = 3
+	// The model.
+	Role_ROLE_ASSISTANT Role = 4
+	// A tool: the result of a tool call.
+	Role_ROLE_TOOL Role = 5
+)
+
+// Enum value maps for Role.
+var (
+	Role_name = map[int32]string{
+		0: "ROLE_UNSPECIFIED",
+		1: "ROLE_SYSTEM",
+		2: "ROLE_DEVELOPER",
+		3: "ROLE_USER",
+		4: "ROLE_ASSISTANT",
+		5: "ROLE_TOOL",
+	}
+	Role_value = map[string]int32{
+		"ROLE_UNSPECIFIED": 0,
+		"ROLE_SYSTEM":      1,
+		"ROLE_DEVELOPER":   2,
+		"ROLE_USER":        3,
+		"ROLE_ASSISTANT":   4,
+		"ROLE_TOOL":        5,
+	}
+)
+
+func (x Role) Enum() *Role {
+	p := new(Role)
+	*p = x
+	return p
+}
+
+func (x Role) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Role) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_message_proto_enumTypes[0].Descriptor()
+}
+
+func (Role) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_message_proto_enumTypes[0]
+}
+
+func (x Role) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Role.Descriptor instead.
+func (Role) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{0}
+}
+
+// The form of a tool call.
+type ToolCallType int32
+
+const (
+	// In a request, this means FUNCTION.
+	ToolCallType_TOOL_CALL_TYPE_UNSPECIFIED ToolCallType = 0
+	// A call of a function; its arguments are JSON.
+	ToolCallType_TOOL_CALL_TYPE_FUNCTION ToolCallType = 1
+	// A call of an OpenAI custom tool; its input is free text.
+	ToolCallType_TOOL_CALL_TYPE_CUSTOM ToolCallType = 2
+)
+
+// Enum value maps for ToolCallType.
+var (
+	ToolCallType_name = map[int32]string{
+		0: "TOOL_CALL_TYPE_UNSPECIFIED",
+		1: "TOOL_CALL_TYPE_FUNCTION",
+		2: "TOOL_CALL_TYPE_CUSTOM",
+	}
+	ToolCallType_value = map[string]int32{
+		"TOOL_CALL_TYPE_UNSPECIFIED": 0,
+		"TOOL_CALL_TYPE_FUNCTION":    1,
+		"TOOL_CALL_TYPE_CUSTOM":      2,
+	}
+)
+
+func (x ToolCallType) Enum() *ToolCallType {
+	p := new(ToolCallType)
+	*p = x
+	return p
+}
+
+func (x ToolCallType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ToolCallType) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_message_proto_enumTypes[1].Descriptor()
+}
+
+func (ToolCallType) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_message_proto_enumTypes[1]
+}
+
+func (x ToolCallType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ToolCallType.Descriptor instead.
+func (ToolCallType) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{1}
+}
+
+// How the execution of a tool call ended.
+type ToolCallStatus int32
+
+const (
+	// In a request, this means SUCCESS.
+	ToolCallStatus_TOOL_CALL_STATUS_UNSPECIFIED ToolCallStatus = 0
+	// The tool returned a result.
+	ToolCallStatus_TOOL_CALL_STATUS_SUCCESS ToolCallStatus = 1
+	// The tool failed.
+	ToolCallStatus_TOOL_CALL_STATUS_ERROR ToolCallStatus = 2
+)
+
+// Enum value maps for ToolCallStatus.
+var (
+	ToolCallStatus_name = map[int32]string{
+		0: "TOOL_CALL_STATUS_UNSPECIFIED",
+		1: "TOOL_CALL_STATUS_SUCCESS",
+		2: "TOOL_CALL_STATUS_ERROR",
+	}
+	ToolCallStatus_value = map[string]int32{
+		"TOOL_CALL_STATUS_UNSPECIFIED": 0,
+		"TOOL_CALL_STATUS_SUCCESS":     1,
+		"TOOL_CALL_STATUS_ERROR":       2,
+	}
+)
+
+func (x ToolCallStatus) Enum() *ToolCallStatus {
+	p := new(ToolCallStatus)
+	*p = x
+	return p
+}
+
+func (x ToolCallStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ToolCallStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_message_proto_enumTypes[2].Descriptor()
+}
+
+func (ToolCallStatus) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_message_proto_enumTypes[2]
+}
+
+func (x ToolCallStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ToolCallStatus.Descriptor instead.
+func (ToolCallStatus) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{2}
+}
+
+// How urgent it is to make the context smaller.
+type PressureStage int32
+
+const (
+	// Never sent.
+	PressureStage_PRESSURE_STAGE_UNSPECIFIED PressureStage = 0
+	// The ratio is below 0.6.
+	PressureStage_PRESSURE_STAGE_NORMAL PressureStage = 1
+	// The ratio is at least 0.6 and below 0.8.
+	PressureStage_PRESSURE_STAGE_WARN PressureStage = 2
+	// The ratio is at least 0.8 and below 0.9.
+	PressureStage_PRESSURE_STAGE_PRUNE PressureStage = 3
+	// The ratio is at least 0.9 and at most 1.0.
+	PressureStage_PRESSURE_STAGE_AGGRESSIVE PressureStage = 4
+	// The ratio is above 1.0.
+	PressureStage_PRESSURE_STAGE_EMERGENCY PressureStage = 5
+)
+
+// Enum value maps for PressureStage.
+var (
+	PressureStage_name = map[int32]string{
+		0: "PRESSURE_STAGE_UNSPECIFIED",
+		1: "PRESSURE_STAGE_NORMAL",
+		2: "PRESSURE_STAGE_WARN",
+		3: "PRESSURE_STAGE_PRUNE",
+		4: "PRESSURE_STAGE_AGGRESSIVE",
+		5: "PRESSURE_STAGE_EMERGENCY",
+	}
+	PressureStage_value = map[string]int32{
+		"PRESSURE_STAGE_UNSPECIFIED": 0,
+		"PRESSURE_STAGE_NORMAL":      1,
+		"PRESSURE_STAGE_WARN":        2,
+		"PRESSURE_STAGE_PRUNE":       3,
+		"PRESSURE_STAGE_AGGRESSIVE":  4,
+		"PRESSURE_STAGE_EMERGENCY":   5,
+	}
+)
+
+func (x PressureStage) Enum() *PressureStage {
+	p := new(PressureStage)
+	*p = x
+	return p
+}
+
+func (x PressureStage) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PressureStage) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_message_proto_enumTypes[3].Descriptor()
+}
+
+func (PressureStage) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_message_proto_enumTypes[3]
+}
+
+func (x PressureStage) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PressureStage.Descriptor instead.
+func (PressureStage) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{3}
+}
+
+// Where the limit of a context comes from.
+type LimitSource int32
+
+const (
+	// Never sent.
+	LimitSource_LIMIT_SOURCE_UNSPECIFIED LimitSource = 0
+	// The configuration of the task (`context_length`).
+	LimitSource_LIMIT_SOURCE_TASK LimitSource = 1
+	// The configuration of the server: `models`, `context_length` of the provider, or a preset.
+	LimitSource_LIMIT_SOURCE_SERVER LimitSource = 2
+	// The server knows the model.
+	LimitSource_LIMIT_SOURCE_MODEL LimitSource = 3
+	// A guess by the provider's name.
+	LimitSource_LIMIT_SOURCE_DEFAULT LimitSource = 4
+	// The provider refused more in Chat, whatever is configured. The limit is what the provider named, or half of what
+	// it was sent. The server forgets it when another model is asked or the task is opened again.
+	LimitSource_LIMIT_SOURCE_PROVIDER LimitSource = 5
+)
+
+// Enum value maps for LimitSource.
+var (
+	LimitSource_name = map[int32]string{
+		0: "LIMIT_SOURCE_UNSPECIFIED",
+		1: "LIMIT_SOURCE_TASK",
+		2: "LIMIT_SOURCE_SERVER",
+		3: "LIMIT_SOURCE_MODEL",
+		4: "LIMIT_SOURCE_DEFAULT",
+		5: "LIMIT_SOURCE_PROVIDER",
+	}
+	LimitSource_value = map[string]int32{
+		"LIMIT_SOURCE_UNSPECIFIED": 0,
+		"LIMIT_SOURCE_TASK":        1,
+		"LIMIT_SOURCE_SERVER":      2,
+		"LIMIT_SOURCE_MODEL":       3,
+		"LIMIT_SOURCE_DEFAULT":     4,
+		"LIMIT_SOURCE_PROVIDER":    5,
+	}
+)
+
+func (x LimitSource) Enum() *LimitSource {
+	p := new(LimitSource)
+	*p = x
+	return p
+}
+
+func (x LimitSource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LimitSource) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_message_proto_enumTypes[4].Descriptor()
+}
+
+func (LimitSource) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_message_proto_enumTypes[4]
+}
+
+func (x LimitSource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LimitSource.Descriptor instead.
+func (LimitSource) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{4}
+}
+
+// The state of the circuit breaker in front of the LLM that summarises.
+type BreakerState int32
+
+const (
+	// No LLM summarises for this task, so there is no breaker.
+	BreakerState_BREAKER_STATE_UNSPECIFIED BreakerState = 0
+	// The LLM is asked.
+	BreakerState_BREAKER_STATE_CLOSED BreakerState = 1
+	// The LLM failed several times in a row. The built-in summariser is used until the breaker closes.
+	BreakerState_BREAKER_STATE_OPEN BreakerState = 2
+)
+
+// Enum value maps for BreakerState.
+var (
+	BreakerState_name = map[int32]string{
+		0: "BREAKER_STATE_UNSPECIFIED",
+		1: "BREAKER_STATE_CLOSED",
+		2: "BREAKER_STATE_OPEN",
+	}
+	BreakerState_value = map[string]int32{
+		"BREAKER_STATE_UNSPECIFIED": 0,
+		"BREAKER_STATE_CLOSED":      1,
+		"BREAKER_STATE_OPEN":        2,
+	}
+)
+
+func (x BreakerState) Enum() *BreakerState {
+	p := new(BreakerState)
+	*p = x
+	return p
+}
+
+func (x BreakerState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BreakerState) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_message_proto_enumTypes[5].Descriptor()
+}
+
+func (BreakerState) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_message_proto_enumTypes[5]
+}
+
+func (x BreakerState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BreakerState.Descriptor instead.
+func (BreakerState) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{5}
+}
+
 // A tool call that the model asks for.
 type ToolCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id; the tool message that answers it carries the same.
+	// Its id. The tool message that answers the call carries the same id. Required.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// `function` (also if empty) or `custom`.
-	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// The tool.
+	// Its form. Unspecified: FUNCTION.
+	Type ToolCallType `protobuf:"varint,2,opt,name=type,proto3,enum=contextstore.v1.ToolCallType" json:"type,omitempty"`
+	// The name of the tool. Required.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is called with: the text that the model wrote, valid JSON or not.
+	// The arguments: the text that the model wrote, whether it is valid JSON or not.
 	Arguments     string `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -74,11 +429,11 @@ func (x *ToolCall) GetId() string {
 	return ""
 }
 
-func (x *ToolCall) GetType() string {
+func (x *ToolCall) GetType() ToolCallType {
 	if x != nil {
 		return x.Type
 	}
-	return ""
+	return ToolCallType_TOOL_CALL_TYPE_UNSPECIFIED
 }
 
 func (x *ToolCall) GetName() string {
@@ -95,26 +450,26 @@ func (x *ToolCall) GetArguments() string {
 	return ""
 }
 
-// A chat message by its fields, for callers that have no OpenAI message at hand. What stands in the log is the
-// OpenAI message that these fields make.
+// A chat message by its fields, for callers that have no OpenAI message at hand. The log holds the OpenAI message
+// that these fields make.
 type Message struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `system`, `developer`, `user`, `assistant` or `tool`.
-	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// Plain text. An assistant message that only calls tools has none.
+	// Who speaks. Required.
+	Role Role `protobuf:"varint,1,opt,name=role,proto3,enum=contextstore.v1.Role" json:"role,omitempty"`
+	// The plain text. An assistant message that only calls tools has none.
 	Content string `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	// Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Cannot stand
-	// beside `content`.
+	// Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Set this or
+	// `content`, not both.
 	ContentJson string `protobuf:"bytes,3,opt,name=content_json,json=contentJson,proto3" json:"content_json,omitempty"`
-	// Name of the speaker.
+	// The name of the speaker. Empty: none.
 	Name string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
-	// Tool calls of an assistant message.
+	// The tool calls of an assistant message; at most 16 384 in all messages of a request.
 	ToolCalls []*ToolCall `protobuf:"bytes,5,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// The call that a tool message answers.
+	// The id of the call that a tool message answers.
 	ToolCallId string `protobuf:"bytes,6,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// The tool that a tool message comes from. Not part of what OpenAI is sent.
+	// The tool that a tool message comes from. OpenAI is not sent this field.
 	ToolName string `protobuf:"bytes,7,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// Every other field, as a JSON object: kept in the log and handed to renderers that know it.
+	// All other fields, as a JSON object. The log keeps them, and the renderers that know them use them.
 	ExtraJson     string `protobuf:"bytes,8,opt,name=extra_json,json=extraJson,proto3" json:"extra_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -150,11 +505,11 @@ func (*Message) Descriptor() ([]byte, []int) {
 	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Message) GetRole() string {
+func (x *Message) GetRole() Role {
 	if x != nil {
 		return x.Role
 	}
-	return ""
+	return Role_ROLE_UNSPECIFIED
 }
 
 func (x *Message) GetContent() string {
@@ -206,31 +561,44 @@ func (x *Message) GetExtraJson() string {
 	return ""
 }
 
-// Secrets of one kind that were replaced before anything was written.
-type Masked struct {
+// A message to append. AppendMessage, AppendMessages and Chat share it.
+type NewMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rule, as `masking.rules` names it: `openai_key`, `github_token`, …
-	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
-	// How often.
-	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// The message, in one of two forms. Required.
+	//
+	// Types that are valid to be assigned to Body:
+	//
+	//	*NewMessage_Fields
+	//	*NewMessage_Json
+	Body isNewMessage_Body `protobuf_oneof:"body"`
+	// Whether to pin the message: no compaction removes it from the view, nor the group of calls and results that it
+	// belongs to.
+	Pinned bool `protobuf:"varint,3,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// The id of a tool output that the message shows a part of. 1 to 128 letters, digits and `-_.:@+=~`; the first one
+	// is not a dot. Empty: none.
+	OutputRef string `protobuf:"bytes,4,opt,name=output_ref,json=outputRef,proto3" json:"output_ref,omitempty"`
+	// Names the append, so that a retry has no effect (see "Retries" of ContextStore). 1 to 128 visible ASCII
+	// characters. Empty: the append has no name, and a retry appends the message again; in Chat, the name is derived
+	// from the request_id of the call and the position of the message.
+	RequestId     string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Masked) Reset() {
-	*x = Masked{}
+func (x *NewMessage) Reset() {
+	*x = NewMessage{}
 	mi := &file_contextstore_v1_message_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Masked) String() string {
+func (x *NewMessage) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Masked) ProtoMessage() {}
+func (*NewMessage) ProtoMessage() {}
 
-func (x *Masked) ProtoReflect() protoreflect.Message {
+func (x *NewMessage) ProtoReflect() protoreflect.Message {
 	mi := &file_contextstore_v1_message_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -242,19 +610,128 @@ func (x *Masked) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Masked.ProtoReflect.Descriptor instead.
-func (*Masked) Descriptor() ([]byte, []int) {
+// Deprecated: Use NewMessage.ProtoReflect.Descriptor instead.
+func (*NewMessage) Descriptor() ([]byte, []int) {
 	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Masked) GetRule() string {
+func (x *NewMessage) GetBody() isNewMessage_Body {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *NewMessage) GetFields() *Message {
+	if x != nil {
+		if x, ok := x.Body.(*NewMessage_Fields); ok {
+			return x.Fields
+		}
+	}
+	return nil
+}
+
+func (x *NewMessage) GetJson() string {
+	if x != nil {
+		if x, ok := x.Body.(*NewMessage_Json); ok {
+			return x.Json
+		}
+	}
+	return ""
+}
+
+func (x *NewMessage) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+func (x *NewMessage) GetOutputRef() string {
+	if x != nil {
+		return x.OutputRef
+	}
+	return ""
+}
+
+func (x *NewMessage) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+type isNewMessage_Body interface {
+	isNewMessage_Body()
+}
+
+type NewMessage_Fields struct {
+	// The message by its fields.
+	Fields *Message `protobuf:"bytes,1,opt,name=fields,proto3,oneof"`
+}
+
+type NewMessage_Json struct {
+	// A whole OpenAI chat message as an SDK produced it: a JSON object with a `role` and a `content`, which is text or
+	// an array of parts. Only an assistant message may have no content, if it has tool_calls, a refusal, audio or a
+	// function_call. Fields that OpenAI does not know are kept. The server refuses what is not a JSON object, a key
+	// that stands twice in one object, and a role that is not a Role in lower case. Lone surrogates become U+FFFD. An
+	// error inside the message is named by its path, for example `message.json.role`.
+	Json string `protobuf:"bytes,2,opt,name=json,proto3,oneof"`
+}
+
+func (*NewMessage_Fields) isNewMessage_Body() {}
+
+func (*NewMessage_Json) isNewMessage_Body() {}
+
+// A kind of secret that was replaced before anything was written, and how often.
+type MaskedSecrets struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The rule that matched, as `masking.rules` names it: `openai_key`, `github_token`, …
+	Rule string `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	// The number of replacements.
+	Count         uint64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MaskedSecrets) Reset() {
+	*x = MaskedSecrets{}
+	mi := &file_contextstore_v1_message_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MaskedSecrets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MaskedSecrets) ProtoMessage() {}
+
+func (x *MaskedSecrets) ProtoReflect() protoreflect.Message {
+	mi := &file_contextstore_v1_message_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MaskedSecrets.ProtoReflect.Descriptor instead.
+func (*MaskedSecrets) Descriptor() ([]byte, []int) {
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MaskedSecrets) GetRule() string {
 	if x != nil {
 		return x.Rule
 	}
 	return ""
 }
 
-func (x *Masked) GetCount() uint64 {
+func (x *MaskedSecrets) GetCount() uint64 {
 	if x != nil {
 		return x.Count
 	}
@@ -264,36 +741,32 @@ func (x *Masked) GetCount() uint64 {
 // How full the context is.
 type Pressure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Tokens of the view and of the tools that were last sent with it, as counted and calibrated by the usage that was
-	// reported.
+	// Tokens of the view and of the tools that were last sent with it, as counted and then calibrated by reported usage.
 	Tokens uint64 `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Tokens the model takes: the one that Chat or StreamRequest last named, if it takes less than the task's own or the task
-	// names none.
+	// Tokens that the model accepts: of the model that Chat or RenderContext last named, if it accepts fewer than the
+	// task's own model or the task names none.
 	Limit uint64 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`
-	// Where the limit comes from: `task` (its configuration), `server` (`models`, `context_length` of the provider, or a preset
-	// in the server's configuration), `model` (a well-known one), `default` (a guess by provider), or `provider`: the model
-	// refused more in Chat, whatever is configured. What it says it takes is the limit then, or half of what it was sent. That
-	// is known until another model is asked or the task is opened again.
-	LimitSource string `protobuf:"bytes,3,opt,name=limit_source,json=limitSource,proto3" json:"limit_source,omitempty"`
+	// Where the limit comes from.
+	LimitSource LimitSource `protobuf:"varint,3,opt,name=limit_source,json=limitSource,proto3,enum=contextstore.v1.LimitSource" json:"limit_source,omitempty"`
 	// `tokens` divided by `limit`.
 	Ratio float64 `protobuf:"fixed64,4,opt,name=ratio,proto3" json:"ratio,omitempty"`
-	// `NORMAL` below 0.6, `WARN` below 0.8, `PRUNE` below 0.9, `AGGRESSIVE` up to 1.0, `EMERGENCY` above.
-	Stage string `protobuf:"bytes,5,opt,name=stage,proto3" json:"stage,omitempty"`
-	// Whether the threshold of the task's compression is reached.
+	// How urgent it is to make the context smaller.
+	Stage PressureStage `protobuf:"varint,5,opt,name=stage,proto3,enum=contextstore.v1.PressureStage" json:"stage,omitempty"`
+	// Whether the context has reached the threshold of the task's compression.
 	ShouldCompress bool `protobuf:"varint,6,opt,name=should_compress,json=shouldCompress,proto3" json:"should_compress,omitempty"`
-	// Whether what may not go (system prompt, pinned messages, calls that wait for results and what is behind them) alone
-	// reaches the threshold, so that no compression helps. As the last try has found; a restart forgets it.
-	Over bool `protobuf:"varint,7,opt,name=over,proto3" json:"over,omitempty"`
-	// The breaker of the LLM that summarises for this task: `closed`, or `open` after it failed several times in a row: the
-	// built-in summariser is used until the breaker closes. Empty if no LLM summarises.
-	Breaker       string `protobuf:"bytes,8,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// Whether the part that must stay (system prompt, pinned messages, calls without results and what follows them)
+	// reaches the threshold on its own, so that no compression helps. This is what the last attempt found; a restarted
+	// server has forgotten it.
+	Incompressible bool `protobuf:"varint,7,opt,name=incompressible,proto3" json:"incompressible,omitempty"`
+	// The circuit breaker in front of the LLM that summarises. Unspecified: no LLM summarises.
+	Breaker       BreakerState `protobuf:"varint,8,opt,name=breaker,proto3,enum=contextstore.v1.BreakerState" json:"breaker,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pressure) Reset() {
 	*x = Pressure{}
-	mi := &file_contextstore_v1_message_proto_msgTypes[3]
+	mi := &file_contextstore_v1_message_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -305,7 +778,7 @@ func (x *Pressure) String() string {
 func (*Pressure) ProtoMessage() {}
 
 func (x *Pressure) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_message_proto_msgTypes[3]
+	mi := &file_contextstore_v1_message_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -318,7 +791,7 @@ func (x *Pressure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pressure.ProtoReflect.Descriptor instead.
 func (*Pressure) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{3}
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Pressure) GetTokens() uint64 {
@@ -335,11 +808,11 @@ func (x *Pressure) GetLimit() uint64 {
 	return 0
 }
 
-func (x *Pressure) GetLimitSource() string {
+func (x *Pressure) GetLimitSource() LimitSource {
 	if x != nil {
 		return x.LimitSource
 	}
-	return ""
+	return LimitSource_LIMIT_SOURCE_UNSPECIFIED
 }
 
 func (x *Pressure) GetRatio() float64 {
@@ -349,11 +822,11 @@ func (x *Pressure) GetRatio() float64 {
 	return 0
 }
 
-func (x *Pressure) GetStage() string {
+func (x *Pressure) GetStage() PressureStage {
 	if x != nil {
 		return x.Stage
 	}
-	return ""
+	return PressureStage_PRESSURE_STAGE_UNSPECIFIED
 }
 
 func (x *Pressure) GetShouldCompress() bool {
@@ -363,49 +836,50 @@ func (x *Pressure) GetShouldCompress() bool {
 	return false
 }
 
-func (x *Pressure) GetOver() bool {
+func (x *Pressure) GetIncompressible() bool {
 	if x != nil {
-		return x.Over
+		return x.Incompressible
 	}
 	return false
 }
 
-func (x *Pressure) GetBreaker() string {
+func (x *Pressure) GetBreaker() BreakerState {
 	if x != nil {
 		return x.Breaker
 	}
-	return ""
+	return BreakerState_BREAKER_STATE_UNSPECIFIED
 }
 
-// A summary that stands in the view for the messages it covers.
+// A summary that stands in the view for the messages that it covers.
 type Summary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its number within the task.
+	// Its number within the task, from 1.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// First message it covers.
+	// The seq of the first message that it covers.
 	StartSeq uint64 `protobuf:"varint,2,opt,name=start_seq,json=startSeq,proto3" json:"start_seq,omitempty"`
-	// Last message it covers.
+	// The seq of the last message that it covers.
 	EndSeq uint64 `protobuf:"varint,3,opt,name=end_seq,json=endSeq,proto3" json:"end_seq,omitempty"`
 	// The text.
 	Summary string `protobuf:"bytes,4,opt,name=summary,proto3" json:"summary,omitempty"`
-	// How many messages it stands for.
+	// The number of messages that it stands for.
 	CompressedMessageCount uint64 `protobuf:"varint,5,opt,name=compressed_message_count,json=compressedMessageCount,proto3" json:"compressed_message_count,omitempty"`
 	// Tokens of these messages.
 	OriginalTokens uint64 `protobuf:"varint,6,opt,name=original_tokens,json=originalTokens,proto3" json:"original_tokens,omitempty"`
 	// Tokens of the summary.
 	SummaryTokens uint64 `protobuf:"varint,7,opt,name=summary_tokens,json=summaryTokens,proto3" json:"summary_tokens,omitempty"`
 	// The strategy that made it.
-	Strategy string `protobuf:"bytes,8,opt,name=strategy,proto3" json:"strategy,omitempty"`
-	// The model that wrote it; `extractive` for the built-in one, `agent` where an agent did not say.
+	Strategy CompressionStrategy `protobuf:"varint,8,opt,name=strategy,proto3,enum=contextstore.v1.CompressionStrategy" json:"strategy,omitempty"`
+	// The model that wrote it. `extractive` if the built-in summariser wrote it, `agent` if an agent wrote it and named
+	// no model.
 	Model string `protobuf:"bytes,9,opt,name=model,proto3" json:"model,omitempty"`
 	// When it was made.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Tokens it saves: `original_tokens` less `summary_tokens`.
+	// The tokens that it saves: `original_tokens` minus `summary_tokens`.
 	TokensSaved uint64 `protobuf:"varint,11,opt,name=tokens_saved,json=tokensSaved,proto3" json:"tokens_saved,omitempty"`
 	// `summary_tokens` divided by `original_tokens`.
 	Ratio float64 `protobuf:"fixed64,12,opt,name=ratio,proto3" json:"ratio,omitempty"`
-	// If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`
-	// and `pending`, whoever wrote it.
+	// If fixed sections were asked for: a JSON object whose keys `goal`, `decisions`, `changes`, `files`, `errors` and
+	// `pending` hold lists of text. Empty: the summary has no sections.
 	SectionsJson  string `protobuf:"bytes,13,opt,name=sections_json,json=sectionsJson,proto3" json:"sections_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -413,7 +887,7 @@ type Summary struct {
 
 func (x *Summary) Reset() {
 	*x = Summary{}
-	mi := &file_contextstore_v1_message_proto_msgTypes[4]
+	mi := &file_contextstore_v1_message_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +899,7 @@ func (x *Summary) String() string {
 func (*Summary) ProtoMessage() {}
 
 func (x *Summary) ProtoReflect() protoreflect.Message {
-	mi := &file_contextstore_v1_message_proto_msgTypes[4]
+	mi := &file_contextstore_v1_message_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +912,7 @@ func (x *Summary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Summary.ProtoReflect.Descriptor instead.
 func (*Summary) Descriptor() ([]byte, []int) {
-	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{4}
+	return file_contextstore_v1_message_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Summary) GetId() uint64 {
@@ -490,11 +964,11 @@ func (x *Summary) GetSummaryTokens() uint64 {
 	return 0
 }
 
-func (x *Summary) GetStrategy() string {
+func (x *Summary) GetStrategy() CompressionStrategy {
 	if x != nil {
 		return x.Strategy
 	}
-	return ""
+	return CompressionStrategy_COMPRESSION_STRATEGY_UNSPECIFIED
 }
 
 func (x *Summary) GetModel() string {
@@ -536,14 +1010,14 @@ var File_contextstore_v1_message_proto protoreflect.FileDescriptor
 
 const file_contextstore_v1_message_proto_rawDesc = "" +
 	"\n" +
-	"\x1dcontextstore/v1/message.proto\x12\x0fcontextstore.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"`\n" +
+	"\x1dcontextstore/v1/message.proto\x12\x0fcontextstore.v1\x1a\x1acontextstore/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x7f\n" +
 	"\bToolCall\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x121\n" +
+	"\x04type\x18\x02 \x01(\x0e2\x1d.contextstore.v1.ToolCallTypeR\x04type\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x04 \x01(\tR\targuments\"\x86\x02\n" +
-	"\aMessage\x12\x12\n" +
-	"\x04role\x18\x01 \x01(\tR\x04role\x12\x18\n" +
+	"\targuments\x18\x04 \x01(\tR\targuments\"\x9d\x02\n" +
+	"\aMessage\x12)\n" +
+	"\x04role\x18\x01 \x01(\x0e2\x15.contextstore.v1.RoleR\x04role\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12!\n" +
 	"\fcontent_json\x18\x03 \x01(\tR\vcontentJson\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x128\n" +
@@ -553,19 +1027,29 @@ const file_contextstore_v1_message_proto_rawDesc = "" +
 	"toolCallId\x12\x1b\n" +
 	"\ttool_name\x18\a \x01(\tR\btoolName\x12\x1d\n" +
 	"\n" +
-	"extra_json\x18\b \x01(\tR\textraJson\"2\n" +
-	"\x06Masked\x12\x12\n" +
+	"extra_json\x18\b \x01(\tR\textraJson\"\xb4\x01\n" +
+	"\n" +
+	"NewMessage\x122\n" +
+	"\x06fields\x18\x01 \x01(\v2\x18.contextstore.v1.MessageH\x00R\x06fields\x12\x14\n" +
+	"\x04json\x18\x02 \x01(\tH\x00R\x04json\x12\x16\n" +
+	"\x06pinned\x18\x03 \x01(\bR\x06pinned\x12\x1d\n" +
+	"\n" +
+	"output_ref\x18\x04 \x01(\tR\toutputRef\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x05 \x01(\tR\trequestIdB\x06\n" +
+	"\x04body\"9\n" +
+	"\rMaskedSecrets\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\tR\x04rule\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x04R\x05count\"\xde\x01\n" +
+	"\x05count\x18\x02 \x01(\x04R\x05count\"\xcf\x02\n" +
 	"\bPressure\x12\x16\n" +
 	"\x06tokens\x18\x01 \x01(\x04R\x06tokens\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x04R\x05limit\x12!\n" +
-	"\flimit_source\x18\x03 \x01(\tR\vlimitSource\x12\x14\n" +
-	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\x12\x14\n" +
-	"\x05stage\x18\x05 \x01(\tR\x05stage\x12'\n" +
-	"\x0fshould_compress\x18\x06 \x01(\bR\x0eshouldCompress\x12\x12\n" +
-	"\x04over\x18\a \x01(\bR\x04over\x12\x18\n" +
-	"\abreaker\x18\b \x01(\tR\abreaker\"\xc0\x03\n" +
+	"\x05limit\x18\x02 \x01(\x04R\x05limit\x12?\n" +
+	"\flimit_source\x18\x03 \x01(\x0e2\x1c.contextstore.v1.LimitSourceR\vlimitSource\x12\x14\n" +
+	"\x05ratio\x18\x04 \x01(\x01R\x05ratio\x124\n" +
+	"\x05stage\x18\x05 \x01(\x0e2\x1e.contextstore.v1.PressureStageR\x05stage\x12'\n" +
+	"\x0fshould_compress\x18\x06 \x01(\bR\x0eshouldCompress\x12&\n" +
+	"\x0eincompressible\x18\a \x01(\bR\x0eincompressible\x127\n" +
+	"\abreaker\x18\b \x01(\x0e2\x1d.contextstore.v1.BreakerStateR\abreaker\"\xe6\x03\n" +
 	"\aSummary\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1b\n" +
 	"\tstart_seq\x18\x02 \x01(\x04R\bstartSeq\x12\x17\n" +
@@ -573,15 +1057,48 @@ const file_contextstore_v1_message_proto_rawDesc = "" +
 	"\asummary\x18\x04 \x01(\tR\asummary\x128\n" +
 	"\x18compressed_message_count\x18\x05 \x01(\x04R\x16compressedMessageCount\x12'\n" +
 	"\x0foriginal_tokens\x18\x06 \x01(\x04R\x0eoriginalTokens\x12%\n" +
-	"\x0esummary_tokens\x18\a \x01(\x04R\rsummaryTokens\x12\x1a\n" +
-	"\bstrategy\x18\b \x01(\tR\bstrategy\x12\x14\n" +
+	"\x0esummary_tokens\x18\a \x01(\x04R\rsummaryTokens\x12@\n" +
+	"\bstrategy\x18\b \x01(\x0e2$.contextstore.v1.CompressionStrategyR\bstrategy\x12\x14\n" +
 	"\x05model\x18\t \x01(\tR\x05model\x12;\n" +
 	"\vcreate_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12!\n" +
 	"\ftokens_saved\x18\v \x01(\x04R\vtokensSaved\x12\x14\n" +
 	"\x05ratio\x18\f \x01(\x01R\x05ratio\x12#\n" +
-	"\rsections_json\x18\r \x01(\tR\fsectionsJsonB\xc0\x01\n" +
+	"\rsections_json\x18\r \x01(\tR\fsectionsJson*s\n" +
+	"\x04Role\x12\x14\n" +
+	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vROLE_SYSTEM\x10\x01\x12\x12\n" +
+	"\x0eROLE_DEVELOPER\x10\x02\x12\r\n" +
+	"\tROLE_USER\x10\x03\x12\x12\n" +
+	"\x0eROLE_ASSISTANT\x10\x04\x12\r\n" +
+	"\tROLE_TOOL\x10\x05*f\n" +
+	"\fToolCallType\x12\x1e\n" +
+	"\x1aTOOL_CALL_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17TOOL_CALL_TYPE_FUNCTION\x10\x01\x12\x19\n" +
+	"\x15TOOL_CALL_TYPE_CUSTOM\x10\x02*l\n" +
+	"\x0eToolCallStatus\x12 \n" +
+	"\x1cTOOL_CALL_STATUS_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18TOOL_CALL_STATUS_SUCCESS\x10\x01\x12\x1a\n" +
+	"\x16TOOL_CALL_STATUS_ERROR\x10\x02*\xba\x01\n" +
+	"\rPressureStage\x12\x1e\n" +
+	"\x1aPRESSURE_STAGE_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15PRESSURE_STAGE_NORMAL\x10\x01\x12\x17\n" +
+	"\x13PRESSURE_STAGE_WARN\x10\x02\x12\x18\n" +
+	"\x14PRESSURE_STAGE_PRUNE\x10\x03\x12\x1d\n" +
+	"\x19PRESSURE_STAGE_AGGRESSIVE\x10\x04\x12\x1c\n" +
+	"\x18PRESSURE_STAGE_EMERGENCY\x10\x05*\xa8\x01\n" +
+	"\vLimitSource\x12\x1c\n" +
+	"\x18LIMIT_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11LIMIT_SOURCE_TASK\x10\x01\x12\x17\n" +
+	"\x13LIMIT_SOURCE_SERVER\x10\x02\x12\x16\n" +
+	"\x12LIMIT_SOURCE_MODEL\x10\x03\x12\x18\n" +
+	"\x14LIMIT_SOURCE_DEFAULT\x10\x04\x12\x19\n" +
+	"\x15LIMIT_SOURCE_PROVIDER\x10\x05*_\n" +
+	"\fBreakerState\x12\x1d\n" +
+	"\x19BREAKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14BREAKER_STATE_CLOSED\x10\x01\x12\x16\n" +
+	"\x12BREAKER_STATE_OPEN\x10\x02B\xc0\x01\n" +
 	"\x13com.contextstore.v1B\fMessageProtoP\x01Z>github.com/contextstore/contextstore/clients/go/contextstorev1\xa2\x02\x03CXX\xaa\x02\x0fContextstore.V1\xca\x02\x0fContextstore\\V1\xe2\x02\x1bContextstore\\V1\\GPBMetadata\xea\x02\x10Contextstore::V1b\x06proto3"
 
 var (
@@ -596,23 +1113,39 @@ func file_contextstore_v1_message_proto_rawDescGZIP() []byte {
 	return file_contextstore_v1_message_proto_rawDescData
 }
 
-var file_contextstore_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_contextstore_v1_message_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_contextstore_v1_message_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_contextstore_v1_message_proto_goTypes = []any{
-	(*ToolCall)(nil),              // 0: contextstore.v1.ToolCall
-	(*Message)(nil),               // 1: contextstore.v1.Message
-	(*Masked)(nil),                // 2: contextstore.v1.Masked
-	(*Pressure)(nil),              // 3: contextstore.v1.Pressure
-	(*Summary)(nil),               // 4: contextstore.v1.Summary
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(Role)(0),                     // 0: contextstore.v1.Role
+	(ToolCallType)(0),             // 1: contextstore.v1.ToolCallType
+	(ToolCallStatus)(0),           // 2: contextstore.v1.ToolCallStatus
+	(PressureStage)(0),            // 3: contextstore.v1.PressureStage
+	(LimitSource)(0),              // 4: contextstore.v1.LimitSource
+	(BreakerState)(0),             // 5: contextstore.v1.BreakerState
+	(*ToolCall)(nil),              // 6: contextstore.v1.ToolCall
+	(*Message)(nil),               // 7: contextstore.v1.Message
+	(*NewMessage)(nil),            // 8: contextstore.v1.NewMessage
+	(*MaskedSecrets)(nil),         // 9: contextstore.v1.MaskedSecrets
+	(*Pressure)(nil),              // 10: contextstore.v1.Pressure
+	(*Summary)(nil),               // 11: contextstore.v1.Summary
+	(CompressionStrategy)(0),      // 12: contextstore.v1.CompressionStrategy
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_contextstore_v1_message_proto_depIdxs = []int32{
-	0, // 0: contextstore.v1.Message.tool_calls:type_name -> contextstore.v1.ToolCall
-	5, // 1: contextstore.v1.Summary.create_time:type_name -> google.protobuf.Timestamp
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	1,  // 0: contextstore.v1.ToolCall.type:type_name -> contextstore.v1.ToolCallType
+	0,  // 1: contextstore.v1.Message.role:type_name -> contextstore.v1.Role
+	6,  // 2: contextstore.v1.Message.tool_calls:type_name -> contextstore.v1.ToolCall
+	7,  // 3: contextstore.v1.NewMessage.fields:type_name -> contextstore.v1.Message
+	4,  // 4: contextstore.v1.Pressure.limit_source:type_name -> contextstore.v1.LimitSource
+	3,  // 5: contextstore.v1.Pressure.stage:type_name -> contextstore.v1.PressureStage
+	5,  // 6: contextstore.v1.Pressure.breaker:type_name -> contextstore.v1.BreakerState
+	12, // 7: contextstore.v1.Summary.strategy:type_name -> contextstore.v1.CompressionStrategy
+	13, // 8: contextstore.v1.Summary.create_time:type_name -> google.protobuf.Timestamp
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_contextstore_v1_message_proto_init() }
@@ -620,18 +1153,24 @@ func file_contextstore_v1_message_proto_init() {
 	if File_contextstore_v1_message_proto != nil {
 		return
 	}
+	file_contextstore_v1_task_proto_init()
+	file_contextstore_v1_message_proto_msgTypes[2].OneofWrappers = []any{
+		(*NewMessage_Fields)(nil),
+		(*NewMessage_Json)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_contextstore_v1_message_proto_rawDesc), len(file_contextstore_v1_message_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   5,
+			NumEnums:      6,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_contextstore_v1_message_proto_goTypes,
 		DependencyIndexes: file_contextstore_v1_message_proto_depIdxs,
+		EnumInfos:         file_contextstore_v1_message_proto_enumTypes,
 		MessageInfos:      file_contextstore_v1_message_proto_msgTypes,
 	}.Build()
 	File_contextstore_v1_message_proto = out.File

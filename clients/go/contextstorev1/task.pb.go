@@ -22,19 +22,556 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Where a task comes from: the issue, pull request or ticket it works on. All parts are free text of at most
-// 1024 bytes without control characters, and are compared exactly.
+// Whether a task is being worked on, and how it ended.
+type TaskStatus int32
+
+const (
+	// Never sent. Requests with it are refused.
+	TaskStatus_TASK_STATUS_UNSPECIFIED TaskStatus = 0
+	// It can be worked on under a lease.
+	TaskStatus_TASK_STATUS_RUNNING TaskStatus = 1
+	// It was set aside by PauseTask and accepts no messages until ResumeTask.
+	TaskStatus_TASK_STATUS_PAUSED TaskStatus = 2
+	// CompleteTask ended it. Nothing follows.
+	TaskStatus_TASK_STATUS_COMPLETED TaskStatus = 3
+	// FailTask ended it. Nothing follows.
+	TaskStatus_TASK_STATUS_FAILED TaskStatus = 4
+)
+
+// Enum value maps for TaskStatus.
+var (
+	TaskStatus_name = map[int32]string{
+		0: "TASK_STATUS_UNSPECIFIED",
+		1: "TASK_STATUS_RUNNING",
+		2: "TASK_STATUS_PAUSED",
+		3: "TASK_STATUS_COMPLETED",
+		4: "TASK_STATUS_FAILED",
+	}
+	TaskStatus_value = map[string]int32{
+		"TASK_STATUS_UNSPECIFIED": 0,
+		"TASK_STATUS_RUNNING":     1,
+		"TASK_STATUS_PAUSED":      2,
+		"TASK_STATUS_COMPLETED":   3,
+		"TASK_STATUS_FAILED":      4,
+	}
+)
+
+func (x TaskStatus) Enum() *TaskStatus {
+	p := new(TaskStatus)
+	*p = x
+	return p
+}
+
+func (x TaskStatus) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TaskStatus) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[0].Descriptor()
+}
+
+func (TaskStatus) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[0]
+}
+
+func (x TaskStatus) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TaskStatus.Descriptor instead.
+func (TaskStatus) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{0}
+}
+
+// Whether the files of a task can be used.
+type TaskHealth int32
+
+const (
+	// Never sent.
+	TaskHealth_TASK_HEALTH_UNSPECIFIED TaskHealth = 0
+	// They can be read and written.
+	TaskHealth_TASK_HEALTH_OK TaskHealth = 1
+	// The log is damaged: it can be read as far as it goes, but not written.
+	TaskHealth_TASK_HEALTH_QUARANTINED TaskHealth = 2
+	// Only the catalog knows the task; its directory does not exist.
+	TaskHealth_TASK_HEALTH_MISSING TaskHealth = 3
+	// A newer version wrote the task: it can be read, but not written.
+	TaskHealth_TASK_HEALTH_NEWER_FORMAT TaskHealth = 4
+)
+
+// Enum value maps for TaskHealth.
+var (
+	TaskHealth_name = map[int32]string{
+		0: "TASK_HEALTH_UNSPECIFIED",
+		1: "TASK_HEALTH_OK",
+		2: "TASK_HEALTH_QUARANTINED",
+		3: "TASK_HEALTH_MISSING",
+		4: "TASK_HEALTH_NEWER_FORMAT",
+	}
+	TaskHealth_value = map[string]int32{
+		"TASK_HEALTH_UNSPECIFIED":  0,
+		"TASK_HEALTH_OK":           1,
+		"TASK_HEALTH_QUARANTINED":  2,
+		"TASK_HEALTH_MISSING":      3,
+		"TASK_HEALTH_NEWER_FORMAT": 4,
+	}
+)
+
+func (x TaskHealth) Enum() *TaskHealth {
+	p := new(TaskHealth)
+	*p = x
+	return p
+}
+
+func (x TaskHealth) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TaskHealth) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[1].Descriptor()
+}
+
+func (TaskHealth) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[1]
+}
+
+func (x TaskHealth) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TaskHealth.Descriptor instead.
+func (TaskHealth) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+// The API of a model provider.
+type Provider int32
+
+const (
+	// The field's comment says which provider this means.
+	Provider_PROVIDER_UNSPECIFIED Provider = 0
+	// OpenAI, by chat completions.
+	Provider_PROVIDER_OPENAI Provider = 1
+	// OpenAI, by the Responses API.
+	Provider_PROVIDER_OPENAI_RESPONSES Provider = 2
+	// Anthropic, by the Messages API.
+	Provider_PROVIDER_ANTHROPIC Provider = 3
+	// Ollama, by its own API.
+	Provider_PROVIDER_OLLAMA Provider = 4
+	// LM Studio, vLLM and other servers, by the chat completions that all of them accept.
+	Provider_PROVIDER_LMSTUDIO Provider = 5
+)
+
+// Enum value maps for Provider.
+var (
+	Provider_name = map[int32]string{
+		0: "PROVIDER_UNSPECIFIED",
+		1: "PROVIDER_OPENAI",
+		2: "PROVIDER_OPENAI_RESPONSES",
+		3: "PROVIDER_ANTHROPIC",
+		4: "PROVIDER_OLLAMA",
+		5: "PROVIDER_LMSTUDIO",
+	}
+	Provider_value = map[string]int32{
+		"PROVIDER_UNSPECIFIED":      0,
+		"PROVIDER_OPENAI":           1,
+		"PROVIDER_OPENAI_RESPONSES": 2,
+		"PROVIDER_ANTHROPIC":        3,
+		"PROVIDER_OLLAMA":           4,
+		"PROVIDER_LMSTUDIO":         5,
+	}
+)
+
+func (x Provider) Enum() *Provider {
+	p := new(Provider)
+	*p = x
+	return p
+}
+
+func (x Provider) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Provider) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[2].Descriptor()
+}
+
+func (Provider) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[2]
+}
+
+func (x Provider) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Provider.Descriptor instead.
+func (Provider) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{2}
+}
+
+// What a change must have reached before its call is answered.
+type Durability int32
+
+const (
+	// In a request, this means the server's `durability`.
+	Durability_DURABILITY_UNSPECIFIED Durability = 0
+	// The disk. Calls that arrive at the same time share a sync.
+	Durability_DURABILITY_GROUP Durability = 1
+	// The disk, by a sync for each call.
+	Durability_DURABILITY_EACH Durability = 2
+	// The cache of the operating system: the change survives a killed server, but not a power cut.
+	Durability_DURABILITY_PROCESS Durability = 3
+)
+
+// Enum value maps for Durability.
+var (
+	Durability_name = map[int32]string{
+		0: "DURABILITY_UNSPECIFIED",
+		1: "DURABILITY_GROUP",
+		2: "DURABILITY_EACH",
+		3: "DURABILITY_PROCESS",
+	}
+	Durability_value = map[string]int32{
+		"DURABILITY_UNSPECIFIED": 0,
+		"DURABILITY_GROUP":       1,
+		"DURABILITY_EACH":        2,
+		"DURABILITY_PROCESS":     3,
+	}
+)
+
+func (x Durability) Enum() *Durability {
+	p := new(Durability)
+	*p = x
+	return p
+}
+
+func (x Durability) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Durability) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[3].Descriptor()
+}
+
+func (Durability) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[3]
+}
+
+func (x Durability) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Durability.Descriptor instead.
+func (Durability) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{3}
+}
+
+// How tokens are counted. Each counter counts an image or a file as 765 tokens, whatever its size.
+type TokenCounter int32
+
+const (
+	// In a request, this means the server's `tokens.counter`.
+	TokenCounter_TOKEN_COUNTER_UNSPECIFIED TokenCounter = 0
+	// An estimate, within about a tenth of O200K.
+	TokenCounter_TOKEN_COUNTER_FITTED TokenCounter = 1
+	// An estimate by length alone.
+	TokenCounter_TOKEN_COUNTER_HEURISTIC TokenCounter = 2
+	// The exact count of OpenAI's models from GPT-4o on. The server needs about 12 MB of memory for it.
+	TokenCounter_TOKEN_COUNTER_O200K TokenCounter = 3
+	// The exact count of OpenAI's models before GPT-4o. The server needs about 12 MB of memory for it.
+	TokenCounter_TOKEN_COUNTER_CL100K TokenCounter = 4
+)
+
+// Enum value maps for TokenCounter.
+var (
+	TokenCounter_name = map[int32]string{
+		0: "TOKEN_COUNTER_UNSPECIFIED",
+		1: "TOKEN_COUNTER_FITTED",
+		2: "TOKEN_COUNTER_HEURISTIC",
+		3: "TOKEN_COUNTER_O200K",
+		4: "TOKEN_COUNTER_CL100K",
+	}
+	TokenCounter_value = map[string]int32{
+		"TOKEN_COUNTER_UNSPECIFIED": 0,
+		"TOKEN_COUNTER_FITTED":      1,
+		"TOKEN_COUNTER_HEURISTIC":   2,
+		"TOKEN_COUNTER_O200K":       3,
+		"TOKEN_COUNTER_CL100K":      4,
+	}
+)
+
+func (x TokenCounter) Enum() *TokenCounter {
+	p := new(TokenCounter)
+	*p = x
+	return p
+}
+
+func (x TokenCounter) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TokenCounter) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[4].Descriptor()
+}
+
+func (TokenCounter) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[4]
+}
+
+func (x TokenCounter) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TokenCounter.Descriptor instead.
+func (TokenCounter) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{4}
+}
+
+// How a context is made smaller (docs/COMPRESSION.md).
+type CompressionStrategy int32
+
+const (
+	// In a request, this means the strategy that is configured.
+	CompressionStrategy_COMPRESSION_STRATEGY_UNSPECIFIED CompressionStrategy = 0
+	// A summary takes the place of older messages.
+	CompressionStrategy_COMPRESSION_STRATEGY_SUMMARIZE CompressionStrategy = 1
+	// A summary takes the place of everything except what the summariser retains and the newest turns.
+	CompressionStrategy_COMPRESSION_STRATEGY_COMPACT CompressionStrategy = 2
+	// The least important messages are removed.
+	CompressionStrategy_COMPRESSION_STRATEGY_PRUNE CompressionStrategy = 3
+	// Only the newest messages stay.
+	CompressionStrategy_COMPRESSION_STRATEGY_WINDOW CompressionStrategy = 4
+)
+
+// Enum value maps for CompressionStrategy.
+var (
+	CompressionStrategy_name = map[int32]string{
+		0: "COMPRESSION_STRATEGY_UNSPECIFIED",
+		1: "COMPRESSION_STRATEGY_SUMMARIZE",
+		2: "COMPRESSION_STRATEGY_COMPACT",
+		3: "COMPRESSION_STRATEGY_PRUNE",
+		4: "COMPRESSION_STRATEGY_WINDOW",
+	}
+	CompressionStrategy_value = map[string]int32{
+		"COMPRESSION_STRATEGY_UNSPECIFIED": 0,
+		"COMPRESSION_STRATEGY_SUMMARIZE":   1,
+		"COMPRESSION_STRATEGY_COMPACT":     2,
+		"COMPRESSION_STRATEGY_PRUNE":       3,
+		"COMPRESSION_STRATEGY_WINDOW":      4,
+	}
+)
+
+func (x CompressionStrategy) Enum() *CompressionStrategy {
+	p := new(CompressionStrategy)
+	*p = x
+	return p
+}
+
+func (x CompressionStrategy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CompressionStrategy) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[5].Descriptor()
+}
+
+func (CompressionStrategy) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[5]
+}
+
+func (x CompressionStrategy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CompressionStrategy.Descriptor instead.
+func (CompressionStrategy) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{5}
+}
+
+// Who writes summaries.
+type Summarizer int32
+
+const (
+	// In a request, this means the summariser that is configured.
+	Summarizer_SUMMARIZER_UNSPECIFIED Summarizer = 0
+	// The LLM if one is configured, otherwise the built-in summariser.
+	Summarizer_SUMMARIZER_AUTO Summarizer = 1
+	// The LLM.
+	Summarizer_SUMMARIZER_LLM Summarizer = 2
+	// The built-in summariser, which copies the most important sentences.
+	Summarizer_SUMMARIZER_EXTRACTIVE Summarizer = 3
+)
+
+// Enum value maps for Summarizer.
+var (
+	Summarizer_name = map[int32]string{
+		0: "SUMMARIZER_UNSPECIFIED",
+		1: "SUMMARIZER_AUTO",
+		2: "SUMMARIZER_LLM",
+		3: "SUMMARIZER_EXTRACTIVE",
+	}
+	Summarizer_value = map[string]int32{
+		"SUMMARIZER_UNSPECIFIED": 0,
+		"SUMMARIZER_AUTO":        1,
+		"SUMMARIZER_LLM":         2,
+		"SUMMARIZER_EXTRACTIVE":  3,
+	}
+)
+
+func (x Summarizer) Enum() *Summarizer {
+	p := new(Summarizer)
+	*p = x
+	return p
+}
+
+func (x Summarizer) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Summarizer) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[6].Descriptor()
+}
+
+func (Summarizer) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[6]
+}
+
+func (x Summarizer) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Summarizer.Descriptor instead.
+func (Summarizer) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{6}
+}
+
+// How much of its history a task is likely to need. Sets the threshold if no threshold is configured.
+type TaskComplexity int32
+
+const (
+	// In a request, this means the complexity that is configured.
+	TaskComplexity_TASK_COMPLEXITY_UNSPECIFIED TaskComplexity = 0
+	// Little; the threshold is 0.5.
+	TaskComplexity_TASK_COMPLEXITY_SIMPLE TaskComplexity = 1
+	// As usual; the threshold is 0.7.
+	TaskComplexity_TASK_COMPLEXITY_MEDIUM TaskComplexity = 2
+	// Much; the threshold is 0.85.
+	TaskComplexity_TASK_COMPLEXITY_COMPLEX TaskComplexity = 3
+)
+
+// Enum value maps for TaskComplexity.
+var (
+	TaskComplexity_name = map[int32]string{
+		0: "TASK_COMPLEXITY_UNSPECIFIED",
+		1: "TASK_COMPLEXITY_SIMPLE",
+		2: "TASK_COMPLEXITY_MEDIUM",
+		3: "TASK_COMPLEXITY_COMPLEX",
+	}
+	TaskComplexity_value = map[string]int32{
+		"TASK_COMPLEXITY_UNSPECIFIED": 0,
+		"TASK_COMPLEXITY_SIMPLE":      1,
+		"TASK_COMPLEXITY_MEDIUM":      2,
+		"TASK_COMPLEXITY_COMPLEX":     3,
+	}
+)
+
+func (x TaskComplexity) Enum() *TaskComplexity {
+	p := new(TaskComplexity)
+	*p = x
+	return p
+}
+
+func (x TaskComplexity) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TaskComplexity) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[7].Descriptor()
+}
+
+func (TaskComplexity) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[7]
+}
+
+func (x TaskComplexity) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TaskComplexity.Descriptor instead.
+func (TaskComplexity) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{7}
+}
+
+// Several settings under one name, each for a setting that is not configured otherwise.
+type CompressionPreset int32
+
+const (
+	// In a request, this means the preset that is configured.
+	CompressionPreset_COMPRESSION_PRESET_UNSPECIFIED CompressionPreset = 0
+	// A limit of 8000 tokens, a threshold of 0.8, and a `prune.target` of 0.7.
+	CompressionPreset_COMPRESSION_PRESET_BALANCED CompressionPreset = 1
+	// A limit of 6000 tokens, a threshold of 0.6, and a `prune.target` of 0.5.
+	CompressionPreset_COMPRESSION_PRESET_CONSERVATIVE CompressionPreset = 2
+	// A limit of 12000 tokens, a threshold of 0.9, and a `prune.target` of 0.8.
+	CompressionPreset_COMPRESSION_PRESET_AGGRESSIVE CompressionPreset = 3
+)
+
+// Enum value maps for CompressionPreset.
+var (
+	CompressionPreset_name = map[int32]string{
+		0: "COMPRESSION_PRESET_UNSPECIFIED",
+		1: "COMPRESSION_PRESET_BALANCED",
+		2: "COMPRESSION_PRESET_CONSERVATIVE",
+		3: "COMPRESSION_PRESET_AGGRESSIVE",
+	}
+	CompressionPreset_value = map[string]int32{
+		"COMPRESSION_PRESET_UNSPECIFIED":  0,
+		"COMPRESSION_PRESET_BALANCED":     1,
+		"COMPRESSION_PRESET_CONSERVATIVE": 2,
+		"COMPRESSION_PRESET_AGGRESSIVE":   3,
+	}
+)
+
+func (x CompressionPreset) Enum() *CompressionPreset {
+	p := new(CompressionPreset)
+	*p = x
+	return p
+}
+
+func (x CompressionPreset) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CompressionPreset) Descriptor() protoreflect.EnumDescriptor {
+	return file_contextstore_v1_task_proto_enumTypes[8].Descriptor()
+}
+
+func (CompressionPreset) Type() protoreflect.EnumType {
+	return &file_contextstore_v1_task_proto_enumTypes[8]
+}
+
+func (x CompressionPreset) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CompressionPreset.Descriptor instead.
+func (CompressionPreset) EnumDescriptor() ([]byte, []int) {
+	return file_contextstore_v1_task_proto_rawDescGZIP(), []int{8}
+}
+
+// The issue, pull request or ticket that a task works on. Each part is free text of at most 1024 bytes without
+// control characters. Parts are compared exactly.
 type TaskKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The system it comes from: `github`, `gitlab`, …
+	// The system that the task comes from: `github`, `gitlab`, …
 	TaskSource string `protobuf:"bytes,1,opt,name=task_source,json=taskSource,proto3" json:"task_source,omitempty"`
-	// Owner of the repository.
+	// The owner of the repository.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Name of the repository.
+	// The name of the repository.
 	Repo string `protobuf:"bytes,3,opt,name=repo,proto3" json:"repo,omitempty"`
-	// `issue`, `pull_request`, …
+	// The kind of item: `issue`, `pull_request`, …
 	TaskType string `protobuf:"bytes,4,opt,name=task_type,json=taskType,proto3" json:"task_type,omitempty"`
-	// The number or name of the issue.
+	// The number or name of the item.
 	TaskId        string `protobuf:"bytes,5,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,15 +642,15 @@ func (x *TaskKey) GetTaskId() string {
 	return ""
 }
 
-// Who works on a task.
+// A client that works on a task.
 type Holder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Random per client, 1 to 128 visible ASCII characters. The lease belongs to it: process ids mean nothing
-	// across containers.
+	// Identifies the client: random, 1 to 128 visible ASCII characters. The lease belongs to it, as process ids mean
+	// nothing across containers. Required.
 	InstanceId string `protobuf:"bytes,1,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
-	// For people who look.
+	// The process of the client, for people who look.
 	ProcessId uint32 `protobuf:"varint,2,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// For people who look; at most 1024 bytes.
+	// The host of the client, for people who look; at most 1024 bytes.
 	Hostname      string `protobuf:"bytes,3,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -170,61 +707,59 @@ func (x *Holder) GetHostname() string {
 	return ""
 }
 
-// How a task's context is kept small. What is unset or empty is as the server is configured (docs/CONFIG.md has the
-// defaults).
+// How the context of a task is kept small. A field that is unset, unspecified or empty has the value of the server's
+// configuration (docs/CONFIG.md lists the defaults).
 type CompressionConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the context is compressed without being asked, in the background, when `should_compress` is reached. If not,
-	// pressure is only reported.
+	// Whether the server compresses the context in the background when `should_compress` is reached. If not, it only
+	// reports the pressure.
 	Auto *bool `protobuf:"varint,1,opt,name=auto,proto3,oneof" json:"auto,omitempty"`
-	// `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). If a task names it and no threshold, complexity
-	// or preset, its own threshold counts and not the server's: 0.7, and 0.8 for `compact` and `prune`.
-	Strategy string `protobuf:"bytes,2,opt,name=strategy,proto3" json:"strategy,omitempty"`
+	// How the context is made smaller. If a task names a strategy, but no threshold, complexity or preset, the default
+	// threshold of that strategy applies and not the server's: 0.7, or 0.8 for COMPACT and PRUNE.
+	Strategy CompressionStrategy `protobuf:"varint,2,opt,name=strategy,proto3,enum=contextstore.v1.CompressionStrategy" json:"strategy,omitempty"`
 	// The share of the limit at which `should_compress` is reached, over 0 and at most 1.
 	Threshold *float64 `protobuf:"fixed64,3,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
-	// Tokens at which `should_compress` is reached; wins over `threshold`.
+	// The tokens at which `should_compress` is reached, at least 1. Takes precedence over `threshold`.
 	TokenThreshold *uint64 `protobuf:"varint,4,opt,name=token_threshold,json=tokenThreshold,proto3,oneof" json:"token_threshold,omitempty"`
-	// Bytes that a request to a provider may have. When the view is larger, its oldest images, sounds and files become
-	// notes that name their message; the log keeps them. What the model has not answered yet and pinned messages stay.
-	// 0: no limit.
+	// The largest request to a provider, in bytes. When the view is larger, notes that name the message take the place of
+	// its oldest images, sounds and files; the log keeps them. Messages that the model has not answered yet and pinned
+	// messages stay as they are. 0: no limit.
 	MaxRequestBytes *uint64 `protobuf:"varint,5,opt,name=max_request_bytes,json=maxRequestBytes,proto3,oneof" json:"max_request_bytes,omitempty"`
 	// Whether the context is compressed at all, other than by Compress.
 	Enabled *bool `protobuf:"varint,6,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results.
+	// The number of newest messages that SUMMARIZE keeps, rounded up to whole groups of calls and results.
 	KeepRecentMessages *uint32 `protobuf:"varint,7,opt,name=keep_recent_messages,json=keepRecentMessages,proto3,oneof" json:"keep_recent_messages,omitempty"`
-	// Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit:
-	// then one is enough.
+	// The smallest number of messages that is worth a summary, at least 1. Fewer stay as they are, unless the context is
+	// over its limit; then one message is enough.
 	MinMessages *uint32 `protobuf:"varint,8,opt,name=min_messages,json=minMessages,proto3,oneof" json:"min_messages,omitempty"`
-	// `simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given.
-	Complexity string `protobuf:"bytes,9,opt,name=complexity,proto3" json:"complexity,omitempty"`
-	// `balanced` (8000 tokens, threshold 0.8, prune.target 0.7), `conservative` (6000, 0.6, 0.5) or `aggressive` (12000, 0.9,
-	// 0.8): for what is not given otherwise.
-	Preset string `protobuf:"bytes,10,opt,name=preset,proto3" json:"preset,omitempty"`
-	// Who summarises: `auto` (the LLM if one is configured, else the built-in one), `llm` or `extractive`.
-	Summarizer string `protobuf:"bytes,11,opt,name=summarizer,proto3" json:"summarizer,omitempty"`
-	// The provider that summarises. Empty: the task's own, or the server's.
-	Provider string `protobuf:"bytes,12,opt,name=provider,proto3" json:"provider,omitempty"`
-	// The model that summarises. Empty: the task's own, or the provider's.
+	// How much of its history the task is likely to need; sets the threshold if none is configured.
+	Complexity TaskComplexity `protobuf:"varint,9,opt,name=complexity,proto3,enum=contextstore.v1.TaskComplexity" json:"complexity,omitempty"`
+	// Several settings under one name.
+	Preset CompressionPreset `protobuf:"varint,10,opt,name=preset,proto3,enum=contextstore.v1.CompressionPreset" json:"preset,omitempty"`
+	// Who writes summaries.
+	Summarizer Summarizer `protobuf:"varint,11,opt,name=summarizer,proto3,enum=contextstore.v1.Summarizer" json:"summarizer,omitempty"`
+	// The provider that summarises. Unspecified: the task's own, otherwise the server's.
+	Provider Provider `protobuf:"varint,12,opt,name=provider,proto3,enum=contextstore.v1.Provider" json:"provider,omitempty"`
+	// The model that summarises. Empty: the task's own, otherwise the provider's.
 	Model string `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`
-	// What the summariser is asked, instead of the built-in words; at most 16 KiB.
+	// The instructions for the summariser, instead of the built-in ones; at most 16 KiB.
 	SummaryPrompt string `protobuf:"bytes,14,opt,name=summary_prompt,json=summaryPrompt,proto3" json:"summary_prompt,omitempty"`
-	// The same for the summary of a task that ends.
+	// The instructions for the summary of a task that ends, instead of the built-in ones; at most 16 KiB.
 	FinalSummaryPrompt string `protobuf:"bytes,15,opt,name=final_summary_prompt,json=finalSummaryPrompt,proto3" json:"final_summary_prompt,omitempty"`
-	// Added to what the summariser is asked, one by one.
+	// Sentences that are added to the instructions, in order; at most 64.
 	SummaryDirectives []string `protobuf:"bytes,16,rep,name=summary_directives,json=summaryDirectives,proto3" json:"summary_directives,omitempty"`
-	// With `compact`: asks the summariser for what is to be kept word for word, beside the summary.
+	// With COMPACT: the instructions for what to keep word for word beside the summary; at most 16 KiB.
 	RetainPrompt string `protobuf:"bytes,17,opt,name=retain_prompt,json=retainPrompt,proto3" json:"retain_prompt,omitempty"`
-	// Added to that, one by one.
+	// Sentences that are added to `retain_prompt`, in order; at most 64.
 	RetainDirectives []string `protobuf:"bytes,18,rep,name=retain_directives,json=retainDirectives,proto3" json:"retain_directives,omitempty"`
-	// With `compact`: turns at the end that stay.
+	// With COMPACT: the number of newest turns that stay.
 	RetainLastTurns *uint32 `protobuf:"varint,19,opt,name=retain_last_turns,json=retainLastTurns,proto3,oneof" json:"retain_last_turns,omitempty"`
 	// Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending.
 	Structured *bool `protobuf:"varint,20,opt,name=structured,proto3,oneof" json:"structured,omitempty"`
-	// Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is
-	// compressed.
+	// Whether the newest plan stays in the view when the view is compressed: word for word, up to a quarter of the limit.
 	KeepPlan *bool `protobuf:"varint,21,opt,name=keep_plan,json=keepPlan,proto3,oneof" json:"keep_plan,omitempty"`
-	// Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
-	// is more, and no more than the goal leaves room for.
+	// The largest summary, in tokens, at least 1. Unset: a third of the messages that it covers, but no more than a tenth
+	// of the limit (or 4000 tokens, if that is more) and no more than fits beside what stays.
 	SummaryTokens *uint64 `protobuf:"varint,22,opt,name=summary_tokens,json=summaryTokens,proto3,oneof" json:"summary_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -267,11 +802,11 @@ func (x *CompressionConfig) GetAuto() bool {
 	return false
 }
 
-func (x *CompressionConfig) GetStrategy() string {
+func (x *CompressionConfig) GetStrategy() CompressionStrategy {
 	if x != nil {
 		return x.Strategy
 	}
-	return ""
+	return CompressionStrategy_COMPRESSION_STRATEGY_UNSPECIFIED
 }
 
 func (x *CompressionConfig) GetThreshold() float64 {
@@ -316,32 +851,32 @@ func (x *CompressionConfig) GetMinMessages() uint32 {
 	return 0
 }
 
-func (x *CompressionConfig) GetComplexity() string {
+func (x *CompressionConfig) GetComplexity() TaskComplexity {
 	if x != nil {
 		return x.Complexity
 	}
-	return ""
+	return TaskComplexity_TASK_COMPLEXITY_UNSPECIFIED
 }
 
-func (x *CompressionConfig) GetPreset() string {
+func (x *CompressionConfig) GetPreset() CompressionPreset {
 	if x != nil {
 		return x.Preset
 	}
-	return ""
+	return CompressionPreset_COMPRESSION_PRESET_UNSPECIFIED
 }
 
-func (x *CompressionConfig) GetSummarizer() string {
+func (x *CompressionConfig) GetSummarizer() Summarizer {
 	if x != nil {
 		return x.Summarizer
 	}
-	return ""
+	return Summarizer_SUMMARIZER_UNSPECIFIED
 }
 
-func (x *CompressionConfig) GetProvider() string {
+func (x *CompressionConfig) GetProvider() Provider {
 	if x != nil {
 		return x.Provider
 	}
-	return ""
+	return Provider_PROVIDER_UNSPECIFIED
 }
 
 func (x *CompressionConfig) GetModel() string {
@@ -414,16 +949,16 @@ func (x *CompressionConfig) GetSummaryTokens() uint64 {
 	return 0
 }
 
-// How `prune` chooses. What is unset is as the server is configured.
+// How PRUNE chooses messages. A field that is unset has the value of the server's configuration.
 type PruneConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The share of the limit that is left, over 0 and at most 1.
+	// The share of the limit that PRUNE leaves, over 0 and at most 1.
 	Target *float64 `protobuf:"fixed64,1,opt,name=target,proto3,oneof" json:"target,omitempty"`
-	// What the place of a group counts: 0 to 1.
+	// The weight of a group's position, from 0 to 1.
 	RecencyWeight *float64 `protobuf:"fixed64,2,opt,name=recency_weight,json=recencyWeight,proto3,oneof" json:"recency_weight,omitempty"`
-	// What the speaker counts: 0 to 1.
+	// The weight of the speaker's role, from 0 to 1.
 	RoleWeight *float64 `protobuf:"fixed64,3,opt,name=role_weight,json=roleWeight,proto3,oneof" json:"role_weight,omitempty"`
-	// What the content counts: 0 to 1.
+	// The weight of the content, from 0 to 1.
 	ContentWeight *float64 `protobuf:"fixed64,4,opt,name=content_weight,json=contentWeight,proto3,oneof" json:"content_weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -487,12 +1022,12 @@ func (x *PruneConfig) GetContentWeight() float64 {
 	return 0
 }
 
-// What `window` keeps: of the two the smaller. With neither, half of the limit.
+// What WINDOW keeps: the smaller of the two. With neither field, it keeps half of the limit.
 type WindowConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Messages at the end, rounded outwards to whole groups. Those that may not go do not count.
+	// The number of newest messages, rounded up to whole groups, at least 1. Messages that must stay are not counted.
 	Messages *uint32 `protobuf:"varint,1,opt,name=messages,proto3,oneof" json:"messages,omitempty"`
-	// Tokens at the end. Those of what may not go count.
+	// The tokens of the newest messages, at least 1. Messages that must stay are counted.
 	Tokens        *uint64 `protobuf:"varint,2,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -542,13 +1077,13 @@ func (x *WindowConfig) GetTokens() uint64 {
 	return 0
 }
 
-// What a task takes over from an earlier one. What is unset is as the server is configured.
+// What a task inherits from an earlier task. A field that is unset has the value of the server's configuration.
 type InheritanceConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether `inherit` AUTO looks for an earlier task.
+	// Whether INHERIT_MODE_AUTO looks for an earlier task.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Most tokens of what is taken over; at least 200. It never has more than a quarter of the task's limit, or 200 tokens if
-	// that is more.
+	// The most tokens that are inherited, at least 200. A task never inherits more than a quarter of its limit, or 200
+	// tokens if that is more.
 	MaxSummaryTokens *uint64 `protobuf:"varint,2,opt,name=max_summary_tokens,json=maxSummaryTokens,proto3,oneof" json:"max_summary_tokens,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -598,21 +1133,23 @@ func (x *InheritanceConfig) GetMaxSummaryTokens() uint64 {
 	return 0
 }
 
-// How the outputs of tools are shown. What is unset is as the server is configured.
+// How tool outputs are shown in the view. A field that is unset has the value of the server's configuration.
 type OutputsConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether outputs in the view are trimmed when they pass their budget.
+	// Whether outputs in the view are trimmed when they exceed their budget.
 	Enabled *bool `protobuf:"varint,1,opt,name=enabled,proto3,oneof" json:"enabled,omitempty"`
-	// Tokens that outputs in the view may have together, once the view has half of the limit; the oldest are trimmed then, to a
-	// third of it. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but never over half of the limit.
+	// The tokens that outputs in the view may have together, at least 1. When they have more and the view has half of the
+	// limit, the oldest outputs are trimmed until a third of the budget is left. Unset: a quarter of the limit, at least
+	// 20 000 and at most 60 000 tokens, but never more than half of the limit.
 	BudgetTokens *uint64 `protobuf:"varint,2,opt,name=budget_tokens,json=budgetTokens,proto3,oneof" json:"budget_tokens,omitempty"`
-	// Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here.
+	// The most bytes that one message shows of an output: 1 KiB to 1 MiB, and never more than an eighth of the largest
+	// message.
 	MaxMessageBytes *uint64 `protobuf:"varint,3,opt,name=max_message_bytes,json=maxMessageBytes,proto3,oneof" json:"max_message_bytes,omitempty"`
-	// Longest line of a view, in characters.
+	// The most characters that are shown of a line.
 	MaxLineLength *uint32 `protobuf:"varint,4,opt,name=max_line_length,json=maxLineLength,proto3,oneof" json:"max_line_length,omitempty"`
-	// Bytes of a view that show the end of the output; at most half of it.
+	// How many of `max_message_bytes` show the end of the output; at most half.
 	TailBytes *uint64 `protobuf:"varint,5,opt,name=tail_bytes,json=tailBytes,proto3,oneof" json:"tail_bytes,omitempty"`
-	// Tools whose outputs are never trimmed; a compression may cut them to head and tail, or summarise them.
+	// Tools whose outputs are never trimmed; at most 64. A compression may still cut or summarise these outputs.
 	ProtectedTools []string `protobuf:"bytes,6,rep,name=protected_tools,json=protectedTools,proto3" json:"protected_tools,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -690,36 +1227,35 @@ func (x *OutputsConfig) GetProtectedTools() []string {
 	return nil
 }
 
-// The configuration of a task.
+// The configuration of a task; at most 64 KiB in all.
 type TaskConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The provider the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`.
+	// The provider that the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`, or the name
+	// of one that the server does not know. Free text of at most 1024 bytes, as the server stores any name. Chat works
+	// only with the five that are listed here.
 	LlmProvider string `protobuf:"bytes,1,opt,name=llm_provider,json=llmProvider,proto3" json:"llm_provider,omitempty"`
-	// The model the agent talks to.
+	// The model that the agent talks to; at most 1024 bytes.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// Tokens the model takes, whichever is asked. Unset: what the server knows of the model or of the provider, or a guess;
-	// `limit_source` tells. What a model has refused counts more.
+	// The tokens that the model accepts, at least 1. Unset: what the server knows of the model or of the provider, or a
+	// guess; `Pressure.limit_source` says which. What a model has refused counts more.
 	ContextLength *uint64 `protobuf:"varint,3,opt,name=context_length,json=contextLength,proto3,oneof" json:"context_length,omitempty"`
-	// `group`, `each` or `process`. Empty: as the server is configured.
-	Durability string `protobuf:"bytes,4,opt,name=durability,proto3" json:"durability,omitempty"`
-	// How its context is kept small.
-	Compression *CompressionConfig `protobuf:"bytes,5,opt,name=compression,proto3" json:"compression,omitempty"`
-	// Keys of the agent's own, as a JSON object; kept as they are. The whole configuration takes at most 64 KiB.
-	ExtraJson string `protobuf:"bytes,6,opt,name=extra_json,json=extraJson,proto3" json:"extra_json,omitempty"`
-	// How tokens are counted: `fitted` (estimated, within a tenth or so of `o200k`), `heuristic` (by length alone), `o200k`
-	// or `cl100k` (exactly, as OpenAI's models from GPT-4o on and before it; the server needs about 12 MB of memory for
-	// each that is in use). An image or a file counts 765 with each of them, whatever its size. Empty: the server's
-	// `tokens.counter`. A change is for messages that come later: those that are there keep the tokens they were
-	// appended with.
-	TokenCounter string `protobuf:"bytes,7,opt,name=token_counter,json=tokenCounter,proto3" json:"token_counter,omitempty"`
-	// How `prune` chooses.
-	Prune *PruneConfig `protobuf:"bytes,8,opt,name=prune,proto3" json:"prune,omitempty"`
-	// What `window` keeps.
-	Window *WindowConfig `protobuf:"bytes,9,opt,name=window,proto3" json:"window,omitempty"`
-	// What it takes over from an earlier task.
-	Inheritance *InheritanceConfig `protobuf:"bytes,10,opt,name=inheritance,proto3" json:"inheritance,omitempty"`
-	// How the outputs of tools are shown.
-	Outputs       *OutputsConfig `protobuf:"bytes,11,opt,name=outputs,proto3" json:"outputs,omitempty"`
+	// What a change must have reached before its call is answered. Unspecified: the server's `durability`.
+	Durability Durability `protobuf:"varint,4,opt,name=durability,proto3,enum=contextstore.v1.Durability" json:"durability,omitempty"`
+	// How tokens are counted. Unspecified: the server's `tokens.counter`. A change applies to messages that are appended
+	// later; older messages keep the tokens that they were appended with.
+	TokenCounter TokenCounter `protobuf:"varint,5,opt,name=token_counter,json=tokenCounter,proto3,enum=contextstore.v1.TokenCounter" json:"token_counter,omitempty"`
+	// How the context is kept small.
+	Compression *CompressionConfig `protobuf:"bytes,6,opt,name=compression,proto3" json:"compression,omitempty"`
+	// How PRUNE chooses messages.
+	Prune *PruneConfig `protobuf:"bytes,7,opt,name=prune,proto3" json:"prune,omitempty"`
+	// What WINDOW keeps.
+	Window *WindowConfig `protobuf:"bytes,8,opt,name=window,proto3" json:"window,omitempty"`
+	// What the task inherits from an earlier task.
+	Inheritance *InheritanceConfig `protobuf:"bytes,9,opt,name=inheritance,proto3" json:"inheritance,omitempty"`
+	// How tool outputs are shown in the view.
+	Outputs *OutputsConfig `protobuf:"bytes,10,opt,name=outputs,proto3" json:"outputs,omitempty"`
+	// The agent's own keys, as a JSON object. The server keeps them as they are.
+	ExtraJson     string `protobuf:"bytes,11,opt,name=extra_json,json=extraJson,proto3" json:"extra_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,11 +1311,18 @@ func (x *TaskConfig) GetContextLength() uint64 {
 	return 0
 }
 
-func (x *TaskConfig) GetDurability() string {
+func (x *TaskConfig) GetDurability() Durability {
 	if x != nil {
 		return x.Durability
 	}
-	return ""
+	return Durability_DURABILITY_UNSPECIFIED
+}
+
+func (x *TaskConfig) GetTokenCounter() TokenCounter {
+	if x != nil {
+		return x.TokenCounter
+	}
+	return TokenCounter_TOKEN_COUNTER_UNSPECIFIED
 }
 
 func (x *TaskConfig) GetCompression() *CompressionConfig {
@@ -787,20 +1330,6 @@ func (x *TaskConfig) GetCompression() *CompressionConfig {
 		return x.Compression
 	}
 	return nil
-}
-
-func (x *TaskConfig) GetExtraJson() string {
-	if x != nil {
-		return x.ExtraJson
-	}
-	return ""
-}
-
-func (x *TaskConfig) GetTokenCounter() string {
-	if x != nil {
-		return x.TokenCounter
-	}
-	return ""
 }
 
 func (x *TaskConfig) GetPrune() *PruneConfig {
@@ -831,18 +1360,25 @@ func (x *TaskConfig) GetOutputs() *OutputsConfig {
 	return nil
 }
 
-// Who holds a task, and since when.
+func (x *TaskConfig) GetExtraJson() string {
+	if x != nil {
+		return x.ExtraJson
+	}
+	return ""
+}
+
+// The right of one client to change a task.
 type Lease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rises with each new holder. Mutating calls carry it.
+	// Rises by at least 1 with each new lease of the task. Mutating calls carry it as `lease_generation`.
 	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whose it is.
+	// The client that holds the lease.
 	Holder *Holder `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
-	// When it was taken.
-	AcquiredTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=acquired_time,json=acquiredTime,proto3" json:"acquired_time,omitempty"`
-	// When it was last renewed: by RenewLease, or by any accepted change.
-	RenewedTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=renewed_time,json=renewedTime,proto3" json:"renewed_time,omitempty"`
-	// When it ends if it is not renewed.
+	// When the holder acquired it.
+	AcquireTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=acquire_time,json=acquireTime,proto3" json:"acquire_time,omitempty"`
+	// When it was last renewed, by RenewLease or by an accepted change.
+	RenewTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=renew_time,json=renewTime,proto3" json:"renew_time,omitempty"`
+	// When it expires if it is not renewed.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -892,16 +1428,16 @@ func (x *Lease) GetHolder() *Holder {
 	return nil
 }
 
-func (x *Lease) GetAcquiredTime() *timestamppb.Timestamp {
+func (x *Lease) GetAcquireTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.AcquiredTime
+		return x.AcquireTime
 	}
 	return nil
 }
 
-func (x *Lease) GetRenewedTime() *timestamppb.Timestamp {
+func (x *Lease) GetRenewTime() *timestamppb.Timestamp {
 	if x != nil {
-		return x.RenewedTime
+		return x.RenewTime
 	}
 	return nil
 }
@@ -913,30 +1449,30 @@ func (x *Lease) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// A task's counters. Those that `tasks.db` has too have its names.
+// The counters of a task. Those that the table `tasks` of tasks.db has too are named as its columns.
 type TaskStatistics struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Messages in the log. Nothing is ever taken out of it.
+	// Messages in the log. None is ever removed.
 	TotalMessages uint64 `protobuf:"varint,1,opt,name=total_messages,json=totalMessages,proto3" json:"total_messages,omitempty"`
 	// Tokens of all messages in the log, as counted when they were appended.
 	MessageTokens uint64 `protobuf:"varint,2,opt,name=message_tokens,json=messageTokens,proto3" json:"message_tokens,omitempty"`
-	// Messages in the view: what the model sees.
+	// Messages in the view.
 	ViewMessages uint64 `protobuf:"varint,3,opt,name=view_messages,json=viewMessages,proto3" json:"view_messages,omitempty"`
-	// Tokens in the view, as counted when its messages were appended and before they are calibrated.
+	// Tokens of the view, as counted when its messages were appended and before calibration.
 	ViewTokens uint64 `protobuf:"varint,4,opt,name=view_tokens,json=viewTokens,proto3" json:"view_tokens,omitempty"`
 	// Bytes of the view: `total_bytes` of StreamCurrent.
 	ViewBytes uint64 `protobuf:"varint,5,opt,name=view_bytes,json=viewBytes,proto3" json:"view_bytes,omitempty"`
-	// Calls of the LLM: those made here, by Chat and for summaries, and those reported by RecordUsage and UpdateStatistics.
+	// Calls of the LLM: those of Chat and of the summariser, and those reported by RecordUsage and UpdateStatistics.
 	LlmCallCount uint64 `protobuf:"varint,6,opt,name=llm_call_count,json=llmCallCount,proto3" json:"llm_call_count,omitempty"`
 	// Tokens of these calls, as providers charged them or as they were reported.
 	TotalTokens uint64 `protobuf:"varint,7,opt,name=total_tokens,json=totalTokens,proto3" json:"total_tokens,omitempty"`
-	// Tool calls: those recorded by RecordToolCall and those reported by UpdateStatistics.
+	// Tool calls: those recorded by RecordToolCall and PutToolOutput, and those reported by UpdateStatistics.
 	ToolCallCount uint64 `protobuf:"varint,8,opt,name=tool_call_count,json=toolCallCount,proto3" json:"tool_call_count,omitempty"`
-	// Tool calls that were recorded by RecordToolCall.
+	// Records in tools.jsonl.
 	TotalToolCalls uint64 `protobuf:"varint,9,opt,name=total_tool_calls,json=totalToolCalls,proto3" json:"total_tool_calls,omitempty"`
-	// Recorded tool calls that ended well.
+	// Records in tools.jsonl whose status is SUCCESS.
 	ToolSuccessCount uint64 `protobuf:"varint,10,opt,name=tool_success_count,json=toolSuccessCount,proto3" json:"tool_success_count,omitempty"`
-	// Compactions: those made here and those reported by UpdateStatistics.
+	// Compactions: those of this server and those reported by UpdateStatistics.
 	CompressionCount uint64 `protobuf:"varint,11,opt,name=compression_count,json=compressionCount,proto3" json:"compression_count,omitempty"`
 	// Summaries in the log.
 	TotalSummaries uint64 `protobuf:"varint,12,opt,name=total_summaries,json=totalSummaries,proto3" json:"total_summaries,omitempty"`
@@ -1085,54 +1621,54 @@ func (x *TaskStatistics) GetBytesOnDisk() uint64 {
 	return 0
 }
 
-// A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `directory`, `lease`,
-// `lease_generation`, `last_seq`, `has_plan`, `view_generation`, `final_summary`, `inherited_from`, of `config` all but
-// llm_provider, model and context_length, and of `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
-// compression_count and total_summaries.
+// A task. ListTasks answers from the catalog and leaves these fields empty, as only the task's own files hold them:
+// `lease`, `lease_generation`, `has_plan`, `directory`, `view_generation`, `last_seq`, `final_summary`,
+// `inherited_from`, all of `config` except llm_provider, model and context_length, and all of `statistics` except
+// total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls, compression_count and
+// total_summaries.
 type Task struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id: a UUID in the usual hyphenated form.
 	Uuid string `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	// Where it comes from.
+	// The item that the task works on.
 	Key *TaskKey `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
-	// Who it is for.
+	// The person or program that the task works for.
 	User string `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
-	// `running`, `paused`, `completed` or `failed`.
-	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	// `ok`; `quarantined`: its log is damaged, so it can be read, not written; `missing`: only the catalog knows
-	// it; `newer_format`: a newer version wrote it, so it can be read, not written.
-	Health string `protobuf:"bytes,5,opt,name=health,proto3" json:"health,omitempty"`
-	// Why it failed.
+	// Whether the task is being worked on, and how it ended.
+	Status TaskStatus `protobuf:"varint,4,opt,name=status,proto3,enum=contextstore.v1.TaskStatus" json:"status,omitempty"`
+	// Whether its files can be used.
+	Health TaskHealth `protobuf:"varint,5,opt,name=health,proto3,enum=contextstore.v1.TaskHealth" json:"health,omitempty"`
+	// Why the task failed; empty if it did not.
 	ErrorMessage string `protobuf:"bytes,6,opt,name=error_message,json=errorMessage,proto3" json:"error_message,omitempty"`
-	// Its configuration as it is now.
+	// Its configuration.
 	Config *TaskConfig `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
-	// When it was made.
+	// When it was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// When its log was last written.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// When it was completed or failed.
+	// When it was completed or failed; unset until then.
 	CompleteTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=complete_time,json=completeTime,proto3" json:"complete_time,omitempty"`
-	// The newest lease; not set if the task does not run. One whose expire_time is past can be taken over.
+	// The newest lease; unset if the task is not running. A lease whose expire_time is past can be taken over.
 	Lease *Lease `protobuf:"bytes,11,opt,name=lease,proto3" json:"lease,omitempty"`
-	// The newest lease generation there ever was.
+	// The newest lease generation that the task ever had.
 	LeaseGeneration uint64 `protobuf:"varint,12,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
-	// Counters.
+	// Its counters.
 	Statistics *TaskStatistics `protobuf:"bytes,13,opt,name=statistics,proto3" json:"statistics,omitempty"`
 	// Whether it has a plan.
 	HasPlan bool `protobuf:"varint,14,opt,name=has_plan,json=hasPlan,proto3" json:"has_plan,omitempty"`
-	// Its directory, relative to the server's data directory: `running/UUID`.
+	// Its directory, relative to the data directory of the server: `running/UUID`.
 	Directory string `protobuf:"bytes,15,opt,name=directory,proto3" json:"directory,omitempty"`
-	// Ordinal of the rewrite that made its view; 0 if there was none.
+	// The ordinal of the rewrite that made its view; 0 if the view was never rewritten.
 	ViewGeneration uint64 `protobuf:"varint,16,opt,name=view_generation,json=viewGeneration,proto3" json:"view_generation,omitempty"`
-	// The last message that is durable.
+	// The seq of the last durable message; 0 if there is none.
 	LastSeq uint64 `protobuf:"varint,17,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`
-	// What is to be remembered of it, once it has ended. Only in GetTask.
+	// The final summary, once the task has ended. Only GetTask answers it.
 	FinalSummary string `protobuf:"bytes,18,opt,name=final_summary,json=finalSummary,proto3" json:"final_summary,omitempty"`
-	// The newest process that held it: for people who look.
+	// The process of the newest holder, for people who look.
 	ProcessId uint32 `protobuf:"varint,19,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// The newest host that held it: for people who look.
+	// The host of the newest holder, for people who look.
 	Hostname string `protobuf:"bytes,20,opt,name=hostname,proto3" json:"hostname,omitempty"`
-	// The task that this one took over from when it was started; empty if there was none.
+	// The id of the task that this task inherited from; empty if it inherited nothing.
 	InheritedFrom string `protobuf:"bytes,21,opt,name=inherited_from,json=inheritedFrom,proto3" json:"inherited_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1189,18 +1725,18 @@ func (x *Task) GetUser() string {
 	return ""
 }
 
-func (x *Task) GetStatus() string {
+func (x *Task) GetStatus() TaskStatus {
 	if x != nil {
 		return x.Status
 	}
-	return ""
+	return TaskStatus_TASK_STATUS_UNSPECIFIED
 }
 
-func (x *Task) GetHealth() string {
+func (x *Task) GetHealth() TaskHealth {
 	if x != nil {
 		return x.Health
 	}
-	return ""
+	return TaskHealth_TASK_HEALTH_UNSPECIFIED
 }
 
 func (x *Task) GetErrorMessage() string {
@@ -1332,25 +1868,25 @@ const file_contextstore_v1_task_proto_rawDesc = "" +
 	"instanceId\x12\x1d\n" +
 	"\n" +
 	"process_id\x18\x02 \x01(\rR\tprocessId\x12\x1a\n" +
-	"\bhostname\x18\x03 \x01(\tR\bhostname\"\x8d\b\n" +
+	"\bhostname\x18\x03 \x01(\tR\bhostname\"\xb0\t\n" +
 	"\x11CompressionConfig\x12\x17\n" +
-	"\x04auto\x18\x01 \x01(\bH\x00R\x04auto\x88\x01\x01\x12\x1a\n" +
-	"\bstrategy\x18\x02 \x01(\tR\bstrategy\x12!\n" +
+	"\x04auto\x18\x01 \x01(\bH\x00R\x04auto\x88\x01\x01\x12@\n" +
+	"\bstrategy\x18\x02 \x01(\x0e2$.contextstore.v1.CompressionStrategyR\bstrategy\x12!\n" +
 	"\tthreshold\x18\x03 \x01(\x01H\x01R\tthreshold\x88\x01\x01\x12,\n" +
 	"\x0ftoken_threshold\x18\x04 \x01(\x04H\x02R\x0etokenThreshold\x88\x01\x01\x12/\n" +
 	"\x11max_request_bytes\x18\x05 \x01(\x04H\x03R\x0fmaxRequestBytes\x88\x01\x01\x12\x1d\n" +
 	"\aenabled\x18\x06 \x01(\bH\x04R\aenabled\x88\x01\x01\x125\n" +
 	"\x14keep_recent_messages\x18\a \x01(\rH\x05R\x12keepRecentMessages\x88\x01\x01\x12&\n" +
-	"\fmin_messages\x18\b \x01(\rH\x06R\vminMessages\x88\x01\x01\x12\x1e\n" +
+	"\fmin_messages\x18\b \x01(\rH\x06R\vminMessages\x88\x01\x01\x12?\n" +
 	"\n" +
-	"complexity\x18\t \x01(\tR\n" +
-	"complexity\x12\x16\n" +
+	"complexity\x18\t \x01(\x0e2\x1f.contextstore.v1.TaskComplexityR\n" +
+	"complexity\x12:\n" +
 	"\x06preset\x18\n" +
-	" \x01(\tR\x06preset\x12\x1e\n" +
+	" \x01(\x0e2\".contextstore.v1.CompressionPresetR\x06preset\x12;\n" +
 	"\n" +
-	"summarizer\x18\v \x01(\tR\n" +
-	"summarizer\x12\x1a\n" +
-	"\bprovider\x18\f \x01(\tR\bprovider\x12\x14\n" +
+	"summarizer\x18\v \x01(\x0e2\x1b.contextstore.v1.SummarizerR\n" +
+	"summarizer\x125\n" +
+	"\bprovider\x18\f \x01(\x0e2\x19.contextstore.v1.ProviderR\bprovider\x12\x14\n" +
 	"\x05model\x18\r \x01(\tR\x05model\x12%\n" +
 	"\x0esummary_prompt\x18\x0e \x01(\tR\rsummaryPrompt\x120\n" +
 	"\x14final_summary_prompt\x18\x0f \x01(\tR\x12finalSummaryPrompt\x12-\n" +
@@ -1412,32 +1948,33 @@ const file_contextstore_v1_task_proto_rawDesc = "" +
 	"\x0e_budget_tokensB\x14\n" +
 	"\x12_max_message_bytesB\x12\n" +
 	"\x10_max_line_lengthB\r\n" +
-	"\v_tail_bytes\"\x99\x04\n" +
+	"\v_tail_bytes\"\xd5\x04\n" +
 	"\n" +
 	"TaskConfig\x12!\n" +
 	"\fllm_provider\x18\x01 \x01(\tR\vllmProvider\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12*\n" +
-	"\x0econtext_length\x18\x03 \x01(\x04H\x00R\rcontextLength\x88\x01\x01\x12\x1e\n" +
+	"\x0econtext_length\x18\x03 \x01(\x04H\x00R\rcontextLength\x88\x01\x01\x12;\n" +
 	"\n" +
-	"durability\x18\x04 \x01(\tR\n" +
-	"durability\x12D\n" +
-	"\vcompression\x18\x05 \x01(\v2\".contextstore.v1.CompressionConfigR\vcompression\x12\x1d\n" +
+	"durability\x18\x04 \x01(\x0e2\x1b.contextstore.v1.DurabilityR\n" +
+	"durability\x12B\n" +
+	"\rtoken_counter\x18\x05 \x01(\x0e2\x1d.contextstore.v1.TokenCounterR\ftokenCounter\x12D\n" +
+	"\vcompression\x18\x06 \x01(\v2\".contextstore.v1.CompressionConfigR\vcompression\x122\n" +
+	"\x05prune\x18\a \x01(\v2\x1c.contextstore.v1.PruneConfigR\x05prune\x125\n" +
+	"\x06window\x18\b \x01(\v2\x1d.contextstore.v1.WindowConfigR\x06window\x12D\n" +
+	"\vinheritance\x18\t \x01(\v2\".contextstore.v1.InheritanceConfigR\vinheritance\x128\n" +
+	"\aoutputs\x18\n" +
+	" \x01(\v2\x1e.contextstore.v1.OutputsConfigR\aoutputs\x12\x1d\n" +
 	"\n" +
-	"extra_json\x18\x06 \x01(\tR\textraJson\x12#\n" +
-	"\rtoken_counter\x18\a \x01(\tR\ftokenCounter\x122\n" +
-	"\x05prune\x18\b \x01(\v2\x1c.contextstore.v1.PruneConfigR\x05prune\x125\n" +
-	"\x06window\x18\t \x01(\v2\x1d.contextstore.v1.WindowConfigR\x06window\x12D\n" +
-	"\vinheritance\x18\n" +
-	" \x01(\v2\".contextstore.v1.InheritanceConfigR\vinheritance\x128\n" +
-	"\aoutputs\x18\v \x01(\v2\x1e.contextstore.v1.OutputsConfigR\aoutputsB\x11\n" +
-	"\x0f_context_length\"\x95\x02\n" +
+	"extra_json\x18\v \x01(\tR\textraJsonB\x11\n" +
+	"\x0f_context_length\"\x8f\x02\n" +
 	"\x05Lease\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
 	"generation\x12/\n" +
-	"\x06holder\x18\x02 \x01(\v2\x17.contextstore.v1.HolderR\x06holder\x12?\n" +
-	"\racquired_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\facquiredTime\x12=\n" +
-	"\frenewed_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\vrenewedTime\x12;\n" +
+	"\x06holder\x18\x02 \x01(\v2\x17.contextstore.v1.HolderR\x06holder\x12=\n" +
+	"\facquire_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vacquireTime\x129\n" +
+	"\n" +
+	"renew_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\trenewTime\x12;\n" +
 	"\vexpire_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"expireTime\"\xd0\x04\n" +
 	"\x0eTaskStatistics\x12%\n" +
@@ -1459,13 +1996,13 @@ const file_contextstore_v1_task_proto_rawDesc = "" +
 	"\vtotal_plans\x18\r \x01(\x04R\n" +
 	"totalPlans\x12'\n" +
 	"\x0fpinned_messages\x18\x0e \x01(\x04R\x0epinnedMessages\x12\"\n" +
-	"\rbytes_on_disk\x18\x0f \x01(\x04R\vbytesOnDisk\"\xbd\x06\n" +
+	"\rbytes_on_disk\x18\x0f \x01(\x04R\vbytesOnDisk\"\xf7\x06\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12*\n" +
 	"\x03key\x18\x02 \x01(\v2\x18.contextstore.v1.TaskKeyR\x03key\x12\x12\n" +
-	"\x04user\x18\x03 \x01(\tR\x04user\x12\x16\n" +
-	"\x06status\x18\x04 \x01(\tR\x06status\x12\x16\n" +
-	"\x06health\x18\x05 \x01(\tR\x06health\x12#\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x123\n" +
+	"\x06status\x18\x04 \x01(\x0e2\x1b.contextstore.v1.TaskStatusR\x06status\x123\n" +
+	"\x06health\x18\x05 \x01(\x0e2\x1b.contextstore.v1.TaskHealthR\x06health\x12#\n" +
 	"\rerror_message\x18\x06 \x01(\tR\ferrorMessage\x123\n" +
 	"\x06config\x18\a \x01(\v2\x1b.contextstore.v1.TaskConfigR\x06config\x12;\n" +
 	"\vcreate_time\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -1487,7 +2024,62 @@ const file_contextstore_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"process_id\x18\x13 \x01(\rR\tprocessId\x12\x1a\n" +
 	"\bhostname\x18\x14 \x01(\tR\bhostname\x12%\n" +
-	"\x0einherited_from\x18\x15 \x01(\tR\rinheritedFromB\xbd\x01\n" +
+	"\x0einherited_from\x18\x15 \x01(\tR\rinheritedFrom*\x8d\x01\n" +
+	"\n" +
+	"TaskStatus\x12\x1b\n" +
+	"\x17TASK_STATUS_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13TASK_STATUS_RUNNING\x10\x01\x12\x16\n" +
+	"\x12TASK_STATUS_PAUSED\x10\x02\x12\x19\n" +
+	"\x15TASK_STATUS_COMPLETED\x10\x03\x12\x16\n" +
+	"\x12TASK_STATUS_FAILED\x10\x04*\x91\x01\n" +
+	"\n" +
+	"TaskHealth\x12\x1b\n" +
+	"\x17TASK_HEALTH_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eTASK_HEALTH_OK\x10\x01\x12\x1b\n" +
+	"\x17TASK_HEALTH_QUARANTINED\x10\x02\x12\x17\n" +
+	"\x13TASK_HEALTH_MISSING\x10\x03\x12\x1c\n" +
+	"\x18TASK_HEALTH_NEWER_FORMAT\x10\x04*\x9c\x01\n" +
+	"\bProvider\x12\x18\n" +
+	"\x14PROVIDER_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fPROVIDER_OPENAI\x10\x01\x12\x1d\n" +
+	"\x19PROVIDER_OPENAI_RESPONSES\x10\x02\x12\x16\n" +
+	"\x12PROVIDER_ANTHROPIC\x10\x03\x12\x13\n" +
+	"\x0fPROVIDER_OLLAMA\x10\x04\x12\x15\n" +
+	"\x11PROVIDER_LMSTUDIO\x10\x05*k\n" +
+	"\n" +
+	"Durability\x12\x1a\n" +
+	"\x16DURABILITY_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10DURABILITY_GROUP\x10\x01\x12\x13\n" +
+	"\x0fDURABILITY_EACH\x10\x02\x12\x16\n" +
+	"\x12DURABILITY_PROCESS\x10\x03*\x97\x01\n" +
+	"\fTokenCounter\x12\x1d\n" +
+	"\x19TOKEN_COUNTER_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14TOKEN_COUNTER_FITTED\x10\x01\x12\x1b\n" +
+	"\x17TOKEN_COUNTER_HEURISTIC\x10\x02\x12\x17\n" +
+	"\x13TOKEN_COUNTER_O200K\x10\x03\x12\x18\n" +
+	"\x14TOKEN_COUNTER_CL100K\x10\x04*\xc2\x01\n" +
+	"\x13CompressionStrategy\x12$\n" +
+	" COMPRESSION_STRATEGY_UNSPECIFIED\x10\x00\x12\"\n" +
+	"\x1eCOMPRESSION_STRATEGY_SUMMARIZE\x10\x01\x12 \n" +
+	"\x1cCOMPRESSION_STRATEGY_COMPACT\x10\x02\x12\x1e\n" +
+	"\x1aCOMPRESSION_STRATEGY_PRUNE\x10\x03\x12\x1f\n" +
+	"\x1bCOMPRESSION_STRATEGY_WINDOW\x10\x04*l\n" +
+	"\n" +
+	"Summarizer\x12\x1a\n" +
+	"\x16SUMMARIZER_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSUMMARIZER_AUTO\x10\x01\x12\x12\n" +
+	"\x0eSUMMARIZER_LLM\x10\x02\x12\x19\n" +
+	"\x15SUMMARIZER_EXTRACTIVE\x10\x03*\x86\x01\n" +
+	"\x0eTaskComplexity\x12\x1f\n" +
+	"\x1bTASK_COMPLEXITY_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16TASK_COMPLEXITY_SIMPLE\x10\x01\x12\x1a\n" +
+	"\x16TASK_COMPLEXITY_MEDIUM\x10\x02\x12\x1b\n" +
+	"\x17TASK_COMPLEXITY_COMPLEX\x10\x03*\xa0\x01\n" +
+	"\x11CompressionPreset\x12\"\n" +
+	"\x1eCOMPRESSION_PRESET_UNSPECIFIED\x10\x00\x12\x1f\n" +
+	"\x1bCOMPRESSION_PRESET_BALANCED\x10\x01\x12#\n" +
+	"\x1fCOMPRESSION_PRESET_CONSERVATIVE\x10\x02\x12!\n" +
+	"\x1dCOMPRESSION_PRESET_AGGRESSIVE\x10\x03B\xbd\x01\n" +
 	"\x13com.contextstore.v1B\tTaskProtoP\x01Z>github.com/contextstore/contextstore/clients/go/contextstorev1\xa2\x02\x03CXX\xaa\x02\x0fContextstore.V1\xca\x02\x0fContextstore\\V1\xe2\x02\x1bContextstore\\V1\\GPBMetadata\xea\x02\x10Contextstore::V1b\x06proto3"
 
 var (
@@ -1502,43 +2094,62 @@ func file_contextstore_v1_task_proto_rawDescGZIP() []byte {
 	return file_contextstore_v1_task_proto_rawDescData
 }
 
+var file_contextstore_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
 var file_contextstore_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_contextstore_v1_task_proto_goTypes = []any{
-	(*TaskKey)(nil),               // 0: contextstore.v1.TaskKey
-	(*Holder)(nil),                // 1: contextstore.v1.Holder
-	(*CompressionConfig)(nil),     // 2: contextstore.v1.CompressionConfig
-	(*PruneConfig)(nil),           // 3: contextstore.v1.PruneConfig
-	(*WindowConfig)(nil),          // 4: contextstore.v1.WindowConfig
-	(*InheritanceConfig)(nil),     // 5: contextstore.v1.InheritanceConfig
-	(*OutputsConfig)(nil),         // 6: contextstore.v1.OutputsConfig
-	(*TaskConfig)(nil),            // 7: contextstore.v1.TaskConfig
-	(*Lease)(nil),                 // 8: contextstore.v1.Lease
-	(*TaskStatistics)(nil),        // 9: contextstore.v1.TaskStatistics
-	(*Task)(nil),                  // 10: contextstore.v1.Task
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(TaskStatus)(0),               // 0: contextstore.v1.TaskStatus
+	(TaskHealth)(0),               // 1: contextstore.v1.TaskHealth
+	(Provider)(0),                 // 2: contextstore.v1.Provider
+	(Durability)(0),               // 3: contextstore.v1.Durability
+	(TokenCounter)(0),             // 4: contextstore.v1.TokenCounter
+	(CompressionStrategy)(0),      // 5: contextstore.v1.CompressionStrategy
+	(Summarizer)(0),               // 6: contextstore.v1.Summarizer
+	(TaskComplexity)(0),           // 7: contextstore.v1.TaskComplexity
+	(CompressionPreset)(0),        // 8: contextstore.v1.CompressionPreset
+	(*TaskKey)(nil),               // 9: contextstore.v1.TaskKey
+	(*Holder)(nil),                // 10: contextstore.v1.Holder
+	(*CompressionConfig)(nil),     // 11: contextstore.v1.CompressionConfig
+	(*PruneConfig)(nil),           // 12: contextstore.v1.PruneConfig
+	(*WindowConfig)(nil),          // 13: contextstore.v1.WindowConfig
+	(*InheritanceConfig)(nil),     // 14: contextstore.v1.InheritanceConfig
+	(*OutputsConfig)(nil),         // 15: contextstore.v1.OutputsConfig
+	(*TaskConfig)(nil),            // 16: contextstore.v1.TaskConfig
+	(*Lease)(nil),                 // 17: contextstore.v1.Lease
+	(*TaskStatistics)(nil),        // 18: contextstore.v1.TaskStatistics
+	(*Task)(nil),                  // 19: contextstore.v1.Task
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
 }
 var file_contextstore_v1_task_proto_depIdxs = []int32{
-	2,  // 0: contextstore.v1.TaskConfig.compression:type_name -> contextstore.v1.CompressionConfig
-	3,  // 1: contextstore.v1.TaskConfig.prune:type_name -> contextstore.v1.PruneConfig
-	4,  // 2: contextstore.v1.TaskConfig.window:type_name -> contextstore.v1.WindowConfig
-	5,  // 3: contextstore.v1.TaskConfig.inheritance:type_name -> contextstore.v1.InheritanceConfig
-	6,  // 4: contextstore.v1.TaskConfig.outputs:type_name -> contextstore.v1.OutputsConfig
-	1,  // 5: contextstore.v1.Lease.holder:type_name -> contextstore.v1.Holder
-	11, // 6: contextstore.v1.Lease.acquired_time:type_name -> google.protobuf.Timestamp
-	11, // 7: contextstore.v1.Lease.renewed_time:type_name -> google.protobuf.Timestamp
-	11, // 8: contextstore.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
-	0,  // 9: contextstore.v1.Task.key:type_name -> contextstore.v1.TaskKey
-	7,  // 10: contextstore.v1.Task.config:type_name -> contextstore.v1.TaskConfig
-	11, // 11: contextstore.v1.Task.create_time:type_name -> google.protobuf.Timestamp
-	11, // 12: contextstore.v1.Task.update_time:type_name -> google.protobuf.Timestamp
-	11, // 13: contextstore.v1.Task.complete_time:type_name -> google.protobuf.Timestamp
-	8,  // 14: contextstore.v1.Task.lease:type_name -> contextstore.v1.Lease
-	9,  // 15: contextstore.v1.Task.statistics:type_name -> contextstore.v1.TaskStatistics
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	5,  // 0: contextstore.v1.CompressionConfig.strategy:type_name -> contextstore.v1.CompressionStrategy
+	7,  // 1: contextstore.v1.CompressionConfig.complexity:type_name -> contextstore.v1.TaskComplexity
+	8,  // 2: contextstore.v1.CompressionConfig.preset:type_name -> contextstore.v1.CompressionPreset
+	6,  // 3: contextstore.v1.CompressionConfig.summarizer:type_name -> contextstore.v1.Summarizer
+	2,  // 4: contextstore.v1.CompressionConfig.provider:type_name -> contextstore.v1.Provider
+	3,  // 5: contextstore.v1.TaskConfig.durability:type_name -> contextstore.v1.Durability
+	4,  // 6: contextstore.v1.TaskConfig.token_counter:type_name -> contextstore.v1.TokenCounter
+	11, // 7: contextstore.v1.TaskConfig.compression:type_name -> contextstore.v1.CompressionConfig
+	12, // 8: contextstore.v1.TaskConfig.prune:type_name -> contextstore.v1.PruneConfig
+	13, // 9: contextstore.v1.TaskConfig.window:type_name -> contextstore.v1.WindowConfig
+	14, // 10: contextstore.v1.TaskConfig.inheritance:type_name -> contextstore.v1.InheritanceConfig
+	15, // 11: contextstore.v1.TaskConfig.outputs:type_name -> contextstore.v1.OutputsConfig
+	10, // 12: contextstore.v1.Lease.holder:type_name -> contextstore.v1.Holder
+	20, // 13: contextstore.v1.Lease.acquire_time:type_name -> google.protobuf.Timestamp
+	20, // 14: contextstore.v1.Lease.renew_time:type_name -> google.protobuf.Timestamp
+	20, // 15: contextstore.v1.Lease.expire_time:type_name -> google.protobuf.Timestamp
+	9,  // 16: contextstore.v1.Task.key:type_name -> contextstore.v1.TaskKey
+	0,  // 17: contextstore.v1.Task.status:type_name -> contextstore.v1.TaskStatus
+	1,  // 18: contextstore.v1.Task.health:type_name -> contextstore.v1.TaskHealth
+	16, // 19: contextstore.v1.Task.config:type_name -> contextstore.v1.TaskConfig
+	20, // 20: contextstore.v1.Task.create_time:type_name -> google.protobuf.Timestamp
+	20, // 21: contextstore.v1.Task.update_time:type_name -> google.protobuf.Timestamp
+	20, // 22: contextstore.v1.Task.complete_time:type_name -> google.protobuf.Timestamp
+	17, // 23: contextstore.v1.Task.lease:type_name -> contextstore.v1.Lease
+	18, // 24: contextstore.v1.Task.statistics:type_name -> contextstore.v1.TaskStatistics
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_contextstore_v1_task_proto_init() }
@@ -1557,13 +2168,14 @@ func file_contextstore_v1_task_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_contextstore_v1_task_proto_rawDesc), len(file_contextstore_v1_task_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      9,
 			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_contextstore_v1_task_proto_goTypes,
 		DependencyIndexes: file_contextstore_v1_task_proto_depIdxs,
+		EnumInfos:         file_contextstore_v1_task_proto_enumTypes,
 		MessageInfos:      file_contextstore_v1_task_proto_msgTypes,
 	}.Build()
 	File_contextstore_v1_task_proto = out.File

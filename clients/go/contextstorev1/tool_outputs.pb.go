@@ -23,18 +23,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// An output that is kept.
+// Identifies a stored output.
 type ToolOutputRef struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names it within its task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of a message.
+	// Its id within the task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of message N.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Bytes of it, after secrets were masked.
+	// Its size in bytes, after secrets were masked.
 	ByteSize uint64 `protobuf:"varint,2,opt,name=byte_size,json=byteSize,proto3" json:"byte_size,omitempty"`
-	// Lines of it: those that end in a line feed, and one more if something follows the last.
+	// Its number of lines. Text after the last line feed counts as a line.
 	LineCount uint64 `protobuf:"varint,3,opt,name=line_count,json=lineCount,proto3" json:"line_count,omitempty"`
-	// What it is, as it was put first.
+	// The media type that it was first stored with.
 	MediaType string `protobuf:"bytes,4,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// BLAKE3 of its bytes, in 64 hex digits.
+	// The BLAKE3 hash of its bytes, in 64 hex digits.
 	Blake3        string `protobuf:"bytes,5,opt,name=blake3,proto3" json:"blake3,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,17 +105,17 @@ func (x *ToolOutputRef) GetBlake3() string {
 	return ""
 }
 
-// A tool call to be recorded with its output: fields of RecordToolCallRequest.
+// A tool call to record with its output. The tool and the output are those of the header.
 type OutputRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it was called with: any JSON.
+	// The arguments: any JSON. Empty: none.
 	ArgumentsJson string `protobuf:"bytes,1,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
-	// `success` (also if empty) or `error`.
-	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
-	// Why it failed.
+	// How the execution ended. Unspecified: SUCCESS.
+	Status ToolCallStatus `protobuf:"varint,2,opt,name=status,proto3,enum=contextstore.v1.ToolCallStatus" json:"status,omitempty"`
+	// Why the tool failed; empty if it did not.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// How long it took.
-	DurationMs    *uint64 `protobuf:"varint,4,opt,name=duration_ms,json=durationMs,proto3,oneof" json:"duration_ms,omitempty"`
+	// How long the tool ran; stored in whole milliseconds. Unset: unknown.
+	Duration      *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,11 +157,11 @@ func (x *OutputRecord) GetArgumentsJson() string {
 	return ""
 }
 
-func (x *OutputRecord) GetStatus() string {
+func (x *OutputRecord) GetStatus() ToolCallStatus {
 	if x != nil {
 		return x.Status
 	}
-	return ""
+	return ToolCallStatus_TOOL_CALL_STATUS_UNSPECIFIED
 }
 
 func (x *OutputRecord) GetError() string {
@@ -171,43 +171,43 @@ func (x *OutputRecord) GetError() string {
 	return ""
 }
 
-func (x *OutputRecord) GetDurationMs() uint64 {
-	if x != nil && x.DurationMs != nil {
-		return *x.DurationMs
+func (x *OutputRecord) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
 	}
-	return 0
+	return nil
 }
 
-// What an output is, and what is to be done with it.
+// What an output is, and what to do with it.
 type PutToolOutputHeader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The tool that it comes from. Required with `append` and `record`; at most 1024 bytes.
+	// The tool that the output comes from; at most 1024 bytes. Required with `append` and `record`.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// The call that it answers. Required with `append`.
+	// The id of the tool call that the output answers; at most 1024 bytes. Required with `append`.
 	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// Its media type, at most 255 bytes. Empty: `text/plain` if it is UTF-8 without NUL, else `application/octet-stream`.
+	// The media type; at most 255 bytes. Empty: `text/plain` if the output is UTF-8 without NUL, otherwise
+	// `application/octet-stream`.
 	MediaType string `protobuf:"bytes,4,opt,name=media_type,json=mediaType,proto3" json:"media_type,omitempty"`
-	// The whole output, if it is small enough for one message: no data follows.
+	// The whole output, if it is small enough for one request; no data follows then. Unset: the output follows as data.
 	Content []byte `protobuf:"bytes,5,opt,name=content,proto3,oneof" json:"content,omitempty"`
-	// Appends the tool message with the view and the ref.
+	// Whether to append the tool message with the shown part and the ref.
 	Append bool `protobuf:"varint,6,opt,name=append,proto3" json:"append,omitempty"`
-	// Records the tool call in tools.jsonl.
+	// The tool call to record in tools.jsonl. Unset: none.
 	Record *OutputRecord `protobuf:"bytes,7,opt,name=record,proto3" json:"record,omitempty"`
-	// Longest line of the view, in characters. 0: as configured (`outputs.max_line_length`).
+	// The most characters that are shown of a line, 2 to 1 048 576; 0: as configured (`outputs.max_line_length`).
 	MaxLineLength uint32 `protobuf:"varint,8,opt,name=max_line_length,json=maxLineLength,proto3" json:"max_line_length,omitempty"`
-	// Largest view, in bytes: 1 KiB to 1 MiB, and an eighth of a message at most. 0: as configured
-	// (`outputs.max_message_bytes`).
+	// The most bytes that are shown of the output: 1 KiB to 1 MiB, and at most an eighth of the largest message. 0: as
+	// configured (`outputs.max_message_bytes`).
 	MaxMessageBytes uint64 `protobuf:"varint,9,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
-	// Bytes of the view, at most half, that show the end of the output rather than its beginning. Unset: as configured
-	// (`outputs.tail_bytes`).
+	// How many of `max_message_bytes` show the end of the output; at most half. Unset: as configured (`outputs.tail_bytes`).
 	TailBytes *uint64 `protobuf:"varint,10,opt,name=tail_bytes,json=tailBytes,proto3,oneof" json:"tail_bytes,omitempty"`
-	// Shows an image or a document that is small enough as a content part instead of a placeholder.
+	// Whether to show a small image or document as a content part instead of a placeholder.
 	AsParts bool `protobuf:"varint,11,opt,name=as_parts,json=asParts,proto3" json:"as_parts,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,12,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,13,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -334,7 +334,7 @@ func (x *PutToolOutputHeader) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// A piece of an output.
+// A request of PutToolOutput.
 type PutToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The header first, then data.
@@ -408,12 +408,12 @@ type isPutToolOutputRequest_Part interface {
 }
 
 type PutToolOutputRequest_Header struct {
-	// What follows is.
+	// What the output is, and what to do with it.
 	Header *PutToolOutputHeader `protobuf:"bytes,1,opt,name=header,proto3,oneof"`
 }
 
 type PutToolOutputRequest_Data struct {
-	// The next bytes; best are pieces of 64 KiB to 1 MiB.
+	// The next bytes of the output; 64 KiB to 1 MiB per request are best.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3,oneof"`
 }
 
@@ -421,29 +421,29 @@ func (*PutToolOutputRequest_Header) isPutToolOutputRequest_Part() {}
 
 func (*PutToolOutputRequest_Data) isPutToolOutputRequest_Part() {}
 
-// The output is on disk.
+// The response of PutToolOutput: the output is on disk.
 type PutToolOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How to read it.
+	// The ref of the output.
 	Ref *ToolOutputRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// What the model is to be shown: the content of the tool message. Empty with `view_json`.
+	// The text to show to the model: the content of the tool message. Empty with `view_json`.
 	View string `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`
-	// The same as an array of content parts, if `as_parts` made it one.
+	// The same as a JSON array of content parts, if `as_parts` made it one.
 	ViewJson string `protobuf:"bytes,3,opt,name=view_json,json=viewJson,proto3" json:"view_json,omitempty"`
-	// Whether the view leaves something out.
+	// Whether `view` leaves something out.
 	Truncated bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
-	// With `append`: the number of the message.
+	// With `append`: the number of the message, from 1.
 	Seq uint64 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
-	// With `record`: the number of the record in tools.jsonl.
+	// With `record`: the number of the record in tools.jsonl, from 1.
 	ToolSeq uint64 `protobuf:"varint,6,opt,name=tool_seq,json=toolSeq,proto3" json:"tool_seq,omitempty"`
-	// Tokens of the message, or of the view.
+	// The tokens of the message, or of `view`.
 	Tokens uint64 `protobuf:"varint,7,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	// Whether a call with the same request_id had done it before.
+	// Whether an earlier call with the same request_id had done all of it.
 	Duplicate bool `protobuf:"varint,8,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	// With `append`: how full the context is.
 	Pressure *Pressure `protobuf:"bytes,9,opt,name=pressure,proto3" json:"pressure,omitempty"`
-	// What was masked in the output.
-	Masked        []*Masked `protobuf:"bytes,10,rep,name=masked,proto3" json:"masked,omitempty"`
+	// The secrets that were masked in the output before it was written.
+	Masked        []*MaskedSecrets `protobuf:"bytes,10,rep,name=masked,proto3" json:"masked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,28 +541,28 @@ func (x *PutToolOutputResponse) GetPressure() *Pressure {
 	return nil
 }
 
-func (x *PutToolOutputResponse) GetMasked() []*Masked {
+func (x *PutToolOutputResponse) GetMasked() []*MaskedSecrets {
 	if x != nil {
 		return x.Masked
 	}
 	return nil
 }
 
-// Asks for lines or bytes of an output.
+// The request of ReadToolOutput.
 type ReadToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// The output: its ref (`out-…`), or `seq=N` for the text of message N, as a note in the place of an output that was never
-	// stored names it.
+	// The output: its ref (`out-…`), or `seq=N` for the text of message N, as placeholders name an output that was never
+	// stored.
 	RefId string `protobuf:"bytes,2,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
-	// Lines to skip, or bytes with `raw`.
+	// The number of lines to skip, or of bytes with `raw`.
 	Offset uint64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// Most lines, or bytes with `raw`; 0: all that follow.
+	// The most lines to return, or bytes with `raw`; 0: all that follow.
 	Limit uint64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	// The bytes as they are, instead of numbered lines.
+	// Whether to return the bytes as they are instead of numbered lines.
 	Raw bool `protobuf:"varint,5,opt,name=raw,proto3" json:"raw,omitempty"`
-	// Longest line, in characters; what is longer is cut, and `…` says so. 0: as it is.
+	// The most characters of a line, at least 2; a longer line is cut and ends with `…`. Not with `raw`. 0: no limit.
 	MaxLineLength uint32 `protobuf:"varint,6,opt,name=max_line_length,json=maxLineLength,proto3" json:"max_line_length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -640,13 +640,13 @@ func (x *ReadToolOutputRequest) GetMaxLineLength() uint32 {
 	return 0
 }
 
-// More of an output.
+// A response of ReadToolOutput: a chunk.
 type ReadToolOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Lines, each as its number (from 1) right-aligned in six columns, a tab, and its text; or bytes with `raw`. What is not
-	// UTF-8 in a line is shown as U+FFFD. A chunk may end inside a line.
+	// Lines: each is its number (from 1) right-aligned in six columns, a tab, and its text, where U+FFFD stands for bytes that
+	// are not UTF-8. With `raw`, bytes. A chunk may end within a line.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// Number of the first line that begins in this chunk (0 if none does), or the offset of its first byte with `raw`.
+	// The number of the first line that begins in this chunk (0 if none does), or the offset of the first byte with `raw`.
 	Position      uint64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -696,26 +696,26 @@ func (x *ReadToolOutputResponse) GetPosition() uint64 {
 	return 0
 }
 
-// Asks for lines that match.
+// The request of GrepToolOutput.
 type GrepToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// The output: its ref, or `seq=N` for the text of message N. Empty: all outputs of the task, in the order of their refs.
 	RefId string `protobuf:"bytes,2,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
-	// A regular expression, as ripgrep takes it; at most 4096 bytes. Required.
+	// A regular expression in the syntax of ripgrep; at most 4096 bytes. Required.
 	Pattern string `protobuf:"bytes,3,opt,name=pattern,proto3" json:"pattern,omitempty"`
-	// Whether upper and lower case are the same.
+	// Whether to ignore the difference between upper and lower case.
 	IgnoreCase bool `protobuf:"varint,4,opt,name=ignore_case,json=ignoreCase,proto3" json:"ignore_case,omitempty"`
-	// The pattern is plain text.
+	// Whether the pattern is plain text instead of a regular expression.
 	Fixed bool `protobuf:"varint,5,opt,name=fixed,proto3" json:"fixed,omitempty"`
-	// Lines to show before each match, at most 1000.
+	// The number of lines to return before each match, at most 1000.
 	Before uint32 `protobuf:"varint,6,opt,name=before,proto3" json:"before,omitempty"`
-	// Lines to show after each match, at most 1000.
+	// The number of lines to return after each match, at most 1000.
 	After uint32 `protobuf:"varint,7,opt,name=after,proto3" json:"after,omitempty"`
-	// Most matches, over all outputs; 0: all.
+	// The most matches, over all outputs; 0: no limit.
 	MaxMatches uint64 `protobuf:"varint,8,opt,name=max_matches,json=maxMatches,proto3" json:"max_matches,omitempty"`
-	// Longest line, in characters; what is longer is cut around its first match, and `…` says so. 0: 2000.
+	// The most characters of a line, 3 to 1 048 576; a longer line is cut around its first match and marked with `…`. 0: 2000.
 	MaxLineLength uint32 `protobuf:"varint,9,opt,name=max_line_length,json=maxLineLength,proto3" json:"max_line_length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -814,18 +814,18 @@ func (x *GrepToolOutputRequest) GetMaxLineLength() uint32 {
 	return 0
 }
 
-// A line that matches or stands near one.
+// A line that matches, or that is near one.
 type GrepLine struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its output, as it is asked for.
+	// The output, as the request named it or by its ref.
 	RefId string `protobuf:"bytes,1,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
-	// Its number, from 1.
+	// The number of the line, from 1.
 	LineNumber uint64 `protobuf:"varint,2,opt,name=line_number,json=lineNumber,proto3" json:"line_number,omitempty"`
-	// Its text, without the line end. What is not UTF-8 is shown as U+FFFD.
+	// The text without the line end; U+FFFD stands for bytes that are not UTF-8.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	// Whether it matches, rather than standing near one that does.
+	// Whether the line matches; false for a line near a match.
 	IsMatch bool `protobuf:"varint,4,opt,name=is_match,json=isMatch,proto3" json:"is_match,omitempty"`
-	// Whether lines are left out between this and the one before.
+	// Whether lines were left out between the previous line and this one.
 	GapBefore     bool `protobuf:"varint,5,opt,name=gap_before,json=gapBefore,proto3" json:"gap_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -896,14 +896,14 @@ func (x *GrepLine) GetGapBefore() bool {
 	return false
 }
 
-// More lines.
+// A response of GrepToolOutput: a batch of lines.
 type GrepToolOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lines, in order.
 	Lines []*GrepLine `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
-	// In the last response: how many lines matched in all.
+	// Only in the last response: the number of lines that match.
 	Matches *uint64 `protobuf:"varint,2,opt,name=matches,proto3,oneof" json:"matches,omitempty"`
-	// In the last response: whether it ended at max_matches.
+	// Only in the last response: whether the search stopped at max_matches.
 	Limited       bool `protobuf:"varint,3,opt,name=limited,proto3" json:"limited,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -960,10 +960,10 @@ func (x *GrepToolOutputResponse) GetLimited() bool {
 	return false
 }
 
-// Asks for what is known of an output.
+// The request of StatToolOutput.
 type StatToolOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
 	// The output: its ref, or `seq=N` for the text of message N.
 	RefId         string `protobuf:"bytes,2,opt,name=ref_id,json=refId,proto3" json:"ref_id,omitempty"`
@@ -1015,18 +1015,18 @@ func (x *StatToolOutputRequest) GetRefId() string {
 	return ""
 }
 
-// An output.
+// A stored output.
 type ToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its ref.
 	Ref *ToolOutputRef `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
-	// The tool that it was put for first.
+	// The tool that it was first stored for.
 	ToolName string `protobuf:"bytes,2,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
-	// The call that it was put for first.
+	// The tool call that it was first stored for.
 	ToolCallId string `protobuf:"bytes,3,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
-	// When it was put first.
+	// When it was first stored.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Bytes that it takes on disk, with its index.
+	// The bytes that it takes on disk, with its index.
 	BytesOnDisk uint64 `protobuf:"varint,5,opt,name=bytes_on_disk,json=bytesOnDisk,proto3" json:"bytes_on_disk,omitempty"`
 	// Whether it is stored compressed.
 	Compressed    bool `protobuf:"varint,6,opt,name=compressed,proto3" json:"compressed,omitempty"`
@@ -1106,7 +1106,7 @@ func (x *ToolOutput) GetCompressed() bool {
 	return false
 }
 
-// What is known of it.
+// The response of StatToolOutput.
 type StatToolOutputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The output.
@@ -1152,14 +1152,14 @@ func (x *StatToolOutputResponse) GetOutput() *ToolOutput {
 	return nil
 }
 
-// Asks for the outputs of a task.
+// The request of ListToolOutputs.
 type ListToolOutputsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Most outputs in the answer, at most 1000; 0: 100.
+	// The most outputs on the page, at most 1000; 0: 100.
 	PageSize uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// `next_page_token` of the page before.
+	// `next_page_token` of the previous page. Empty: the first page.
 	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1216,12 +1216,12 @@ func (x *ListToolOutputsRequest) GetPageToken() string {
 	return ""
 }
 
-// One page.
+// The response of ListToolOutputs.
 type ListToolOutputsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The outputs.
+	// The outputs of the page. One whose file is damaged has only `ref.id`.
 	Outputs []*ToolOutput `protobuf:"bytes,1,rep,name=outputs,proto3" json:"outputs,omitempty"`
-	// Where the next page starts; empty at the end.
+	// The token of the next page; empty at the end.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1271,17 +1271,17 @@ func (x *ListToolOutputsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// Asks to make outputs in the view placeholders.
+// The request of TrimToolOutputs.
 type TrimToolOutputsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task.
+	// The id of the task.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Tokens that outputs in the view may have afterwards. Unset: the task's own budget (`outputs.budget_tokens`). 0: as few as
-	// can be; what the model has not answered yet stays.
+	// The most tokens of outputs in the view afterwards. Unset: the task's own budget (`outputs.budget_tokens`). 0: as few as
+	// possible; outputs that the model has not answered yet stay.
 	BudgetTokens *uint64 `protobuf:"varint,2,opt,name=budget_tokens,json=budgetTokens,proto3,oneof" json:"budget_tokens,omitempty"`
-	// Names the call.
+	// Names the call; 1 to 128 visible ASCII characters.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The caller's lease.
+	// The generation of the caller's lease; 0: none.
 	LeaseGeneration uint64 `protobuf:"varint,4,opt,name=lease_generation,json=leaseGeneration,proto3" json:"lease_generation,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1345,18 +1345,18 @@ func (x *TrimToolOutputsRequest) GetLeaseGeneration() uint64 {
 	return 0
 }
 
-// The view after it.
+// The response of TrimToolOutputs.
 type TrimToolOutputsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many outputs became placeholders.
+	// The number of outputs that were replaced by placeholders.
 	Trimmed uint64 `protobuf:"varint,1,opt,name=trimmed,proto3" json:"trimmed,omitempty"`
 	// Tokens of outputs in the view before.
 	TokensBefore uint64 `protobuf:"varint,2,opt,name=tokens_before,json=tokensBefore,proto3" json:"tokens_before,omitempty"`
 	// Tokens of outputs in the view now.
 	TokensAfter uint64 `protobuf:"varint,3,opt,name=tokens_after,json=tokensAfter,proto3" json:"tokens_after,omitempty"`
-	// The generation of the view; as it was if nothing was trimmed.
+	// The generation of the view; unchanged if nothing was trimmed.
 	Generation uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether a call with the same request_id had done it before.
+	// Whether an earlier call with the same request_id had done it.
 	Duplicate bool `protobuf:"varint,5,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	// How full the context is.
 	Pressure      *Pressure `protobuf:"bytes,6,opt,name=pressure,proto3" json:"pressure,omitempty"`
@@ -1436,15 +1436,15 @@ func (x *TrimToolOutputsResponse) GetPressure() *Pressure {
 	return nil
 }
 
-// Asks to remove outputs that nobody names.
+// The request of CollectGarbage.
 type CollectGarbageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The task. Empty: all tasks.
+	// The id of the task. Empty: all tasks.
 	TaskUuid string `protobuf:"bytes,1,opt,name=task_uuid,json=taskUuid,proto3" json:"task_uuid,omitempty"`
-	// Tells what would be removed, and removes nothing.
+	// Whether to count what would be removed instead of removing it.
 	DryRun bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	// How long ago an output must have been put last; unset: an hour. A caller that puts an output first and names it later
-	// has this long to do so.
+	// How long ago an output must have been stored last; unset: one hour. A caller that stores an output and names it later
+	// has this long to name it.
 	MinAge        *durationpb.Duration `protobuf:"bytes,3,opt,name=min_age,json=minAge,proto3" json:"min_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1501,20 +1501,20 @@ func (x *CollectGarbageRequest) GetMinAge() *durationpb.Duration {
 	return nil
 }
 
-// What was removed, or would be.
+// The response of CollectGarbage.
 type CollectGarbageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Outputs that no log names.
+	// The number of outputs that were removed, or would be with `dry_run`.
 	Removed uint64 `protobuf:"varint,1,opt,name=removed,proto3" json:"removed,omitempty"`
 	// Their bytes on disk.
 	RemovedBytes uint64 `protobuf:"varint,2,opt,name=removed_bytes,json=removedBytes,proto3" json:"removed_bytes,omitempty"`
-	// Outputs that stay.
+	// The number of outputs that stay.
 	Kept uint64 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`
 	// Their bytes on disk.
 	KeptBytes uint64 `protobuf:"varint,4,opt,name=kept_bytes,json=keptBytes,proto3" json:"kept_bytes,omitempty"`
-	// Tasks that were looked at.
+	// The number of tasks that were examined.
 	Tasks uint64 `protobuf:"varint,5,opt,name=tasks,proto3" json:"tasks,omitempty"`
-	// Tasks that could not be looked at, and why; at most 100.
+	// The tasks that could not be examined, and why; at most 100.
 	Failed        []string `protobuf:"bytes,6,rep,name=failed,proto3" json:"failed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1604,14 +1604,12 @@ const file_contextstore_v1_tool_outputs_proto_rawDesc = "" +
 	"line_count\x18\x03 \x01(\x04R\tlineCount\x12\x1d\n" +
 	"\n" +
 	"media_type\x18\x04 \x01(\tR\tmediaType\x12\x16\n" +
-	"\x06blake3\x18\x05 \x01(\tR\x06blake3\"\x99\x01\n" +
+	"\x06blake3\x18\x05 \x01(\tR\x06blake3\"\xbb\x01\n" +
 	"\fOutputRecord\x12%\n" +
-	"\x0earguments_json\x18\x01 \x01(\tR\rargumentsJson\x12\x16\n" +
-	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\x12$\n" +
-	"\vduration_ms\x18\x04 \x01(\x04H\x00R\n" +
-	"durationMs\x88\x01\x01B\x0e\n" +
-	"\f_duration_ms\"\xf6\x03\n" +
+	"\x0earguments_json\x18\x01 \x01(\tR\rargumentsJson\x127\n" +
+	"\x06status\x18\x02 \x01(\x0e2\x1f.contextstore.v1.ToolCallStatusR\x06status\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x125\n" +
+	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xf6\x03\n" +
 	"\x13PutToolOutputHeader\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12 \n" +
@@ -1637,7 +1635,7 @@ const file_contextstore_v1_tool_outputs_proto_rawDesc = "" +
 	"\x14PutToolOutputRequest\x12>\n" +
 	"\x06header\x18\x01 \x01(\v2$.contextstore.v1.PutToolOutputHeaderH\x00R\x06header\x12\x14\n" +
 	"\x04data\x18\x02 \x01(\fH\x00R\x04dataB\x06\n" +
-	"\x04part\"\xe3\x02\n" +
+	"\x04part\"\xea\x02\n" +
 	"\x15PutToolOutputResponse\x120\n" +
 	"\x03ref\x18\x01 \x01(\v2\x1e.contextstore.v1.ToolOutputRefR\x03ref\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\tR\x04view\x12\x1b\n" +
@@ -1647,9 +1645,9 @@ const file_contextstore_v1_tool_outputs_proto_rawDesc = "" +
 	"\btool_seq\x18\x06 \x01(\x04R\atoolSeq\x12\x16\n" +
 	"\x06tokens\x18\a \x01(\x04R\x06tokens\x12\x1c\n" +
 	"\tduplicate\x18\b \x01(\bR\tduplicate\x125\n" +
-	"\bpressure\x18\t \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x12/\n" +
+	"\bpressure\x18\t \x01(\v2\x19.contextstore.v1.PressureR\bpressure\x126\n" +
 	"\x06masked\x18\n" +
-	" \x03(\v2\x17.contextstore.v1.MaskedR\x06masked\"\xb3\x01\n" +
+	" \x03(\v2\x1e.contextstore.v1.MaskedSecretsR\x06masked\"\xb3\x01\n" +
 	"\x15ReadToolOutputRequest\x12\x1b\n" +
 	"\ttask_uuid\x18\x01 \x01(\tR\btaskUuid\x12\x15\n" +
 	"\x06ref_id\x18\x02 \x01(\tR\x05refId\x12\x16\n" +
@@ -1782,43 +1780,46 @@ var file_contextstore_v1_tool_outputs_proto_goTypes = []any{
 	(*TrimToolOutputsResponse)(nil), // 16: contextstore.v1.TrimToolOutputsResponse
 	(*CollectGarbageRequest)(nil),   // 17: contextstore.v1.CollectGarbageRequest
 	(*CollectGarbageResponse)(nil),  // 18: contextstore.v1.CollectGarbageResponse
-	(*Pressure)(nil),                // 19: contextstore.v1.Pressure
-	(*Masked)(nil),                  // 20: contextstore.v1.Masked
-	(*timestamppb.Timestamp)(nil),   // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 22: google.protobuf.Duration
+	(ToolCallStatus)(0),             // 19: contextstore.v1.ToolCallStatus
+	(*durationpb.Duration)(nil),     // 20: google.protobuf.Duration
+	(*Pressure)(nil),                // 21: contextstore.v1.Pressure
+	(*MaskedSecrets)(nil),           // 22: contextstore.v1.MaskedSecrets
+	(*timestamppb.Timestamp)(nil),   // 23: google.protobuf.Timestamp
 }
 var file_contextstore_v1_tool_outputs_proto_depIdxs = []int32{
-	1,  // 0: contextstore.v1.PutToolOutputHeader.record:type_name -> contextstore.v1.OutputRecord
-	2,  // 1: contextstore.v1.PutToolOutputRequest.header:type_name -> contextstore.v1.PutToolOutputHeader
-	0,  // 2: contextstore.v1.PutToolOutputResponse.ref:type_name -> contextstore.v1.ToolOutputRef
-	19, // 3: contextstore.v1.PutToolOutputResponse.pressure:type_name -> contextstore.v1.Pressure
-	20, // 4: contextstore.v1.PutToolOutputResponse.masked:type_name -> contextstore.v1.Masked
-	8,  // 5: contextstore.v1.GrepToolOutputResponse.lines:type_name -> contextstore.v1.GrepLine
-	0,  // 6: contextstore.v1.ToolOutput.ref:type_name -> contextstore.v1.ToolOutputRef
-	21, // 7: contextstore.v1.ToolOutput.create_time:type_name -> google.protobuf.Timestamp
-	11, // 8: contextstore.v1.StatToolOutputResponse.output:type_name -> contextstore.v1.ToolOutput
-	11, // 9: contextstore.v1.ListToolOutputsResponse.outputs:type_name -> contextstore.v1.ToolOutput
-	19, // 10: contextstore.v1.TrimToolOutputsResponse.pressure:type_name -> contextstore.v1.Pressure
-	22, // 11: contextstore.v1.CollectGarbageRequest.min_age:type_name -> google.protobuf.Duration
-	3,  // 12: contextstore.v1.ToolOutputs.PutToolOutput:input_type -> contextstore.v1.PutToolOutputRequest
-	5,  // 13: contextstore.v1.ToolOutputs.ReadToolOutput:input_type -> contextstore.v1.ReadToolOutputRequest
-	7,  // 14: contextstore.v1.ToolOutputs.GrepToolOutput:input_type -> contextstore.v1.GrepToolOutputRequest
-	10, // 15: contextstore.v1.ToolOutputs.StatToolOutput:input_type -> contextstore.v1.StatToolOutputRequest
-	13, // 16: contextstore.v1.ToolOutputs.ListToolOutputs:input_type -> contextstore.v1.ListToolOutputsRequest
-	15, // 17: contextstore.v1.ToolOutputs.TrimToolOutputs:input_type -> contextstore.v1.TrimToolOutputsRequest
-	17, // 18: contextstore.v1.ToolOutputs.CollectGarbage:input_type -> contextstore.v1.CollectGarbageRequest
-	4,  // 19: contextstore.v1.ToolOutputs.PutToolOutput:output_type -> contextstore.v1.PutToolOutputResponse
-	6,  // 20: contextstore.v1.ToolOutputs.ReadToolOutput:output_type -> contextstore.v1.ReadToolOutputResponse
-	9,  // 21: contextstore.v1.ToolOutputs.GrepToolOutput:output_type -> contextstore.v1.GrepToolOutputResponse
-	12, // 22: contextstore.v1.ToolOutputs.StatToolOutput:output_type -> contextstore.v1.StatToolOutputResponse
-	14, // 23: contextstore.v1.ToolOutputs.ListToolOutputs:output_type -> contextstore.v1.ListToolOutputsResponse
-	16, // 24: contextstore.v1.ToolOutputs.TrimToolOutputs:output_type -> contextstore.v1.TrimToolOutputsResponse
-	18, // 25: contextstore.v1.ToolOutputs.CollectGarbage:output_type -> contextstore.v1.CollectGarbageResponse
-	19, // [19:26] is the sub-list for method output_type
-	12, // [12:19] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	19, // 0: contextstore.v1.OutputRecord.status:type_name -> contextstore.v1.ToolCallStatus
+	20, // 1: contextstore.v1.OutputRecord.duration:type_name -> google.protobuf.Duration
+	1,  // 2: contextstore.v1.PutToolOutputHeader.record:type_name -> contextstore.v1.OutputRecord
+	2,  // 3: contextstore.v1.PutToolOutputRequest.header:type_name -> contextstore.v1.PutToolOutputHeader
+	0,  // 4: contextstore.v1.PutToolOutputResponse.ref:type_name -> contextstore.v1.ToolOutputRef
+	21, // 5: contextstore.v1.PutToolOutputResponse.pressure:type_name -> contextstore.v1.Pressure
+	22, // 6: contextstore.v1.PutToolOutputResponse.masked:type_name -> contextstore.v1.MaskedSecrets
+	8,  // 7: contextstore.v1.GrepToolOutputResponse.lines:type_name -> contextstore.v1.GrepLine
+	0,  // 8: contextstore.v1.ToolOutput.ref:type_name -> contextstore.v1.ToolOutputRef
+	23, // 9: contextstore.v1.ToolOutput.create_time:type_name -> google.protobuf.Timestamp
+	11, // 10: contextstore.v1.StatToolOutputResponse.output:type_name -> contextstore.v1.ToolOutput
+	11, // 11: contextstore.v1.ListToolOutputsResponse.outputs:type_name -> contextstore.v1.ToolOutput
+	21, // 12: contextstore.v1.TrimToolOutputsResponse.pressure:type_name -> contextstore.v1.Pressure
+	20, // 13: contextstore.v1.CollectGarbageRequest.min_age:type_name -> google.protobuf.Duration
+	3,  // 14: contextstore.v1.ToolOutputs.PutToolOutput:input_type -> contextstore.v1.PutToolOutputRequest
+	5,  // 15: contextstore.v1.ToolOutputs.ReadToolOutput:input_type -> contextstore.v1.ReadToolOutputRequest
+	7,  // 16: contextstore.v1.ToolOutputs.GrepToolOutput:input_type -> contextstore.v1.GrepToolOutputRequest
+	10, // 17: contextstore.v1.ToolOutputs.StatToolOutput:input_type -> contextstore.v1.StatToolOutputRequest
+	13, // 18: contextstore.v1.ToolOutputs.ListToolOutputs:input_type -> contextstore.v1.ListToolOutputsRequest
+	15, // 19: contextstore.v1.ToolOutputs.TrimToolOutputs:input_type -> contextstore.v1.TrimToolOutputsRequest
+	17, // 20: contextstore.v1.ToolOutputs.CollectGarbage:input_type -> contextstore.v1.CollectGarbageRequest
+	4,  // 21: contextstore.v1.ToolOutputs.PutToolOutput:output_type -> contextstore.v1.PutToolOutputResponse
+	6,  // 22: contextstore.v1.ToolOutputs.ReadToolOutput:output_type -> contextstore.v1.ReadToolOutputResponse
+	9,  // 23: contextstore.v1.ToolOutputs.GrepToolOutput:output_type -> contextstore.v1.GrepToolOutputResponse
+	12, // 24: contextstore.v1.ToolOutputs.StatToolOutput:output_type -> contextstore.v1.StatToolOutputResponse
+	14, // 25: contextstore.v1.ToolOutputs.ListToolOutputs:output_type -> contextstore.v1.ListToolOutputsResponse
+	16, // 26: contextstore.v1.ToolOutputs.TrimToolOutputs:output_type -> contextstore.v1.TrimToolOutputsResponse
+	18, // 27: contextstore.v1.ToolOutputs.CollectGarbage:output_type -> contextstore.v1.CollectGarbageResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_contextstore_v1_tool_outputs_proto_init() }
@@ -1827,7 +1828,6 @@ func file_contextstore_v1_tool_outputs_proto_init() {
 		return
 	}
 	file_contextstore_v1_message_proto_init()
-	file_contextstore_v1_tool_outputs_proto_msgTypes[1].OneofWrappers = []any{}
 	file_contextstore_v1_tool_outputs_proto_msgTypes[2].OneofWrappers = []any{}
 	file_contextstore_v1_tool_outputs_proto_msgTypes[3].OneofWrappers = []any{
 		(*PutToolOutputRequest_Header)(nil),

@@ -49,6 +49,17 @@ enum StrategyWord {
     Window,
 }
 
+impl From<StrategyWord> for v1::CompressionStrategy {
+    fn from(word: StrategyWord) -> Self {
+        match word {
+            StrategyWord::Summarize => Self::Summarize,
+            StrategyWord::Compact => Self::Compact,
+            StrategyWord::Prune => Self::Prune,
+            StrategyWord::Window => Self::Window,
+        }
+    }
+}
+
 /// Output format of a command that changes a task.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Output {
@@ -84,10 +95,19 @@ impl From<v1::CompressDone> for Done {
     fn from(done: v1::CompressDone) -> Self {
         let took = done.duration.unwrap_or_default();
         let millis = took.seconds.saturating_mul(1000).saturating_add(i64::from(took.nanos) / 1_000_000);
+        let reason = match (done.skip_reason(), done.duplicate, done.target_missed.as_str()) {
+            (v1::CompressSkipReason::Unspecified, true, _) => "duplicate".to_owned(),
+            (v1::CompressSkipReason::Unspecified, false, "") => String::new(),
+            (v1::CompressSkipReason::Unspecified, false, missed) => format!("target_missed: {missed}"),
+            (reason, ..) => reason.name().to_owned(),
+        };
+        let author = done.summary_author();
+        let summarizer =
+            if author == v1::SummaryAuthor::Llm { done.provider().name() } else { author.name() };
         Self {
             compressed: done.compressed,
-            reason: done.reason,
-            strategy: done.strategy,
+            reason,
+            strategy: done.strategy().name().to_owned(),
             emergency: done.emergency,
             messages_before: done.messages_before,
             messages_after: done.messages_after,
@@ -96,7 +116,7 @@ impl From<v1::CompressDone> for Done {
             tokens_after: done.tokens_after,
             tokens_removed: done.tokens_removed,
             summary_id: done.summary_id,
-            summarizer: done.summarizer,
+            summarizer: summarizer.to_owned(),
             model: done.model,
             fallback_reason: done.fallback_reason,
             generation: done.generation,
@@ -109,9 +129,8 @@ impl From<v1::CompressDone> for Done {
 impl Compress {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let (runtime, task) = self.target.held(&self.access, self.id)?;
-        let strategy = self.strategy.as_ref().and_then(StrategyWord::to_possible_value);
         let mut how = How {
-            strategy: strategy.map(|word| word.get_name().to_owned()).unwrap_or_default(),
+            strategy: self.strategy.map(v1::CompressionStrategy::from).unwrap_or_default(),
             target_tokens: self.target_tokens,
             ..How::default()
         };
@@ -136,8 +155,8 @@ impl Compress {
 }
 
 fn step(progress: &Progress) -> String {
-    let Progress { stage, messages, tokens, summary_tokens, attempt } = progress;
-    let mut said = format!("{}: {messages} messages, {tokens} tokens", safe(stage));
+    let Progress { messages, tokens, summary_tokens, attempt, .. } = progress;
+    let mut said = format!("{}: {messages} messages, {tokens} tokens", progress.stage().name());
     if *summary_tokens > 0 {
         said.push_str(&format!(", {summary_tokens} tokens of the summary"));
     }
@@ -152,7 +171,7 @@ fn write_text(done: &Done, out: &mut dyn Write) -> io::Result<()> {
         let why = match done.reason.as_str() {
             "nothing" => "there are too few messages that may go",
             "not_worth_it" => "it would not get smaller",
-            "over" => "what may not go is too large alone",
+            "incompressible" => "what may not go is too large alone",
             "within_target" => "it has no more tokens than that",
             "too_many_parts" => "what stays lies in too many pieces",
             other => other,

@@ -77,7 +77,7 @@ pub(super) struct Pressure {
     pub(super) ratio: f64,
     pub(super) stage: String,
     pub(super) should_compress: bool,
-    pub(super) over: bool,
+    pub(super) incompressible: bool,
     pub(super) breaker: Option<String>,
 }
 
@@ -86,12 +86,12 @@ impl From<v1::Pressure> for Pressure {
         Self {
             tokens: pressure.tokens,
             limit: pressure.limit,
-            limit_source: pressure.limit_source,
+            limit_source: pressure.limit_source().name().to_owned(),
             ratio: pressure.ratio,
-            stage: pressure.stage,
+            stage: pressure.stage().name().to_uppercase(),
             should_compress: pressure.should_compress,
-            over: pressure.over,
-            breaker: some(pressure.breaker),
+            incompressible: pressure.incompressible,
+            breaker: some(pressure.breaker().name().to_owned()),
         }
     }
 }
@@ -101,7 +101,7 @@ impl Pressure {
     pub(super) fn words(&self) -> String {
         let share = self.ratio * 100.0;
         let source = if self.limit_source == "default" { ", a guess" } else { "" };
-        let over = if self.over { "; what may not go is too large alone" } else { "" };
+        let over = if self.incompressible { "; what may not go is too large alone" } else { "" };
         format!("{} ({share:.1} % of {} tokens{source}){over}", self.stage, self.limit)
     }
 }
@@ -125,7 +125,7 @@ impl From<v1::Summary> for Summary {
             start_seq: summary.start_seq,
             end_seq: summary.end_seq,
             summary_tokens: summary.summary_tokens,
-            strategy: summary.strategy,
+            strategy: summary.strategy().name().to_owned(),
             model: summary.model,
             summary: summary.summary,
         }
@@ -186,15 +186,16 @@ impl From<TaskRow> for Facts {
 
 impl From<v1::Task> for Facts {
     fn from(task: v1::Task) -> Self {
+        let (status, health) = (task.status().name().to_owned(), task.health().name().to_owned());
         let v1::TaskKey { task_source, owner, repo, task_type, task_id } = task.key.unwrap_or_default();
         let config = task.config.unwrap_or_default();
         let counts = task.statistics.unwrap_or_default();
         Self {
+            status,
+            health,
             uuid: task.uuid,
             key: TaskKey { task_source, owner, repo, task_type, task_id },
             user: task.user,
-            status: task.status,
-            health: task.health,
             error_message: some(task.error_message),
             created_at: time(task.create_time).unwrap_or_default(),
             updated_at: time(task.update_time).unwrap_or_default(),
@@ -246,7 +247,7 @@ impl Shown {
                 ratio: info.pressure.ratio,
                 stage: info.pressure.stage.as_str().to_owned(),
                 should_compress: info.pressure.should_compress,
-                over: info.pressure.over,
+                incompressible: info.pressure.over,
                 breaker: info
                     .pressure
                     .breaker_open
@@ -267,7 +268,7 @@ impl Shown {
                 instance_id: holder.instance_id,
                 process_id: holder.process_id,
                 hostname: holder.hostname,
-                acquired_at: time(lease.acquired_time).unwrap_or_default(),
+                acquired_at: time(lease.acquire_time).unwrap_or_default(),
             }
         });
         Self {

@@ -43,7 +43,8 @@ impl Fork {
         match self.output {
             Output::Text => writeln!(out, "{}", safe(&task.uuid))?,
             Output::Json => {
-                let made = json!({"uuid": task.uuid, "status": task.status, "last_seq": task.last_seq});
+                let made =
+                    json!({"uuid": task.uuid, "status": task.status().name(), "last_seq": task.last_seq});
                 serde_json::to_writer(&mut *out, &made).map_err(io::Error::from)?;
                 writeln!(out)?;
             }

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use contextstore_client::{Compress, v1};
+use contextstore_client::{Compress, Named, v1};
 
 /// One override.
 #[derive(Debug, Clone)]
@@ -47,18 +47,18 @@ impl Setting {
 fn compression(config: &mut v1::CompressionConfig, name: &str, value: &str) -> Result<bool, String> {
     let text = || value.to_owned();
     match name {
-        "complexity" => config.complexity = text(),
+        "complexity" => config.complexity = named::<v1::TaskComplexity>(value)?,
         "keep_plan" => config.keep_plan = read(value)?,
         "keep_recent_messages" => config.keep_recent_messages = read(value)?,
         "min_messages" => config.min_messages = read(value)?,
         "model" => config.model = text(),
-        "preset" => config.preset = text(),
-        "provider" => config.provider = text(),
+        "preset" => config.preset = named::<v1::CompressionPreset>(value)?,
+        "provider" => config.provider = named::<v1::Provider>(value)?,
         "retain_directives" => config.retain_directives.push(text()),
         "retain_last_turns" => config.retain_last_turns = read(value)?,
         "retain_prompt" => config.retain_prompt = text(),
         "structured" => config.structured = read(value)?,
-        "summarizer" => config.summarizer = text(),
+        "summarizer" => config.summarizer = named::<v1::Summarizer>(value)?,
         "summary_directives" => config.summary_directives.push(text()),
         "summary_prompt" => config.summary_prompt = text(),
         "summary_tokens" => config.summary_tokens = read(value)?,
@@ -87,6 +87,13 @@ fn window(config: &mut v1::WindowConfig, name: &str, value: &str) -> Result<bool
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// The value with a short name, as a field carries it.
+fn named<E: Named>(name: &str) -> Result<i32, String> {
+    let found = E::ALL.iter().find(|value| value.name() == name).map(|value| (*value).into());
+    let names = || E::ALL.iter().map(|value| value.name()).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("{name:?}: allowed are {}", names()))
 }
 
 fn read<T: FromStr<Err: Display>>(value: &str) -> Result<Option<T>, String> {

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use super::Failure;
 use super::facts::{Facts, Shown};
 use super::target::{Access, Place};
-use crate::model::{StoreError, TaskFilter, TaskId, TaskOrder};
+use crate::model::{Status, StoreError, TaskFilter, TaskId, TaskOrder};
 use crate::store::layout::Folder;
 use crate::store::{Ground, Head, Line, Store};
 
@@ -123,7 +123,7 @@ impl Reader {
         let first = last.saturating_sub(count) + 1;
         match self {
             Self::Server { runtime, client } => {
-                let kinds = vec!["message".to_owned()];
+                let kinds = vec![v1::RecordKind::Message];
                 let read = ReadMessages { from_seq: first, to_seq: last, kinds, ..ReadMessages::default() };
                 let mut records = client.task(id.to_string()).messages(read);
                 while let Some(record) = runtime.block_on(records.try_next())? {
@@ -160,8 +160,9 @@ pub(super) fn runtime() -> Result<Runtime, Failure> {
 
 fn wire_filter(filter: &TaskFilter) -> v1::TaskFilter {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    let status = |status: &Status| v1::TaskStatus::from_name(status.as_str()).unwrap_or_default().into();
     v1::TaskFilter {
-        statuses: filter.statuses.iter().map(|status| status.as_str().to_owned()).collect(),
+        statuses: filter.statuses.iter().map(status).collect(),
         task_source: text(&filter.task_source),
         owner: text(&filter.owner),
         repo: text(&filter.repo),

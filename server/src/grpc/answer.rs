@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::CompressionStrategy;
 use prost_types::Timestamp;
 use serde_json::Value;
 
-use super::settings;
+use super::{enums, settings};
 use crate::context::Pressure;
 use crate::mask::MaskCounts;
-use crate::model::{Durability, Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
+use crate::model::{Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
 use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
 
 pub(super) fn timestamp(at: DateTime<Utc>) -> Timestamp {
@@ -25,12 +26,20 @@ pub(super) fn pressure(pressure: &Pressure) -> pb::Pressure {
     pb::Pressure {
         tokens: pressure.tokens,
         limit: pressure.limit,
-        limit_source: pressure.source.as_str().to_owned(),
+        limit_source: enums::number(pressure.source),
         ratio: pressure.ratio,
-        stage: pressure.stage.as_str().to_owned(),
+        stage: enums::number(pressure.stage),
         should_compress: pressure.should_compress,
-        over: pressure.over,
-        breaker: pressure.breaker_open.map_or("", |open| if open { "open" } else { "closed" }).to_owned(),
+        incompressible: pressure.over,
+        breaker: breaker(pressure.breaker_open).into(),
+    }
+}
+
+fn breaker(is_open: Option<bool>) -> pb::BreakerState {
+    match is_open {
+        None => pb::BreakerState::Unspecified,
+        Some(false) => pb::BreakerState::Closed,
+        Some(true) => pb::BreakerState::Open,
     }
 }
 
@@ -40,7 +49,7 @@ pub(super) fn context_usage(usage: &ContextUsage) -> pb::GetContextUsageResponse
         messages: usage.messages,
         counted_tokens: usage.counted_tokens,
         tools_tokens: usage.tools_tokens,
-        counter: usage.counter.as_str().to_owned(),
+        token_counter: enums::number(usage.counter),
         calibration: usage.calibration.factor(),
         view_bytes: usage.view_bytes,
     }
@@ -56,16 +65,8 @@ pub(super) fn appended(outcome: &AppendOutcome) -> pb::AppendMessageResponse {
     }
 }
 
-pub(super) fn masked(found: &MaskCounts) -> Vec<pb::Masked> {
-    found.iter().map(|(rule, count)| pb::Masked { rule: rule.to_owned(), count }).collect()
-}
-
-pub(super) fn durability_word(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Group => "group",
-        Durability::Each => "each",
-        Durability::Process => "process",
-    }
+pub(super) fn masked(found: &MaskCounts) -> Vec<pb::MaskedSecrets> {
+    found.iter().map(|(rule, count)| pb::MaskedSecrets { rule: rule.to_owned(), count }).collect()
 }
 
 fn key(key: &TaskKey) -> pb::TaskKey {
@@ -84,17 +85,17 @@ fn holder(holder: &Holder) -> pb::Holder {
 fn config(config: &TaskConfig) -> pb::TaskConfig {
     let mut other = config.other.clone();
     let settings = settings::told(config, &mut other);
-    let token_counter = TokenCounter::of(config).map_or("", TokenCounter::as_str).to_owned();
-    if !token_counter.is_empty() {
+    let token_counter = TokenCounter::of(config);
+    if token_counter.is_some() {
         other.remove(TokenCounter::KEY);
     }
     pb::TaskConfig {
         llm_provider: config.llm_provider.clone(),
         model: config.model.clone(),
         context_length: config.context_length,
-        durability: config.durability.map_or("", durability_word).to_owned(),
+        durability: config.durability.map_or(0, enums::number),
         extra_json: if other.is_empty() { String::new() } else { Value::from(other).to_string() },
-        token_counter,
+        token_counter: token_counter.map_or(0, enums::number),
         ..settings
     }
 }
@@ -105,8 +106,8 @@ pub(super) fn listed(row: TaskRow) -> pb::Task {
         uuid: row.uuid.to_string(),
         key: Some(key(&row.key)),
         user: row.user,
-        status: row.status.as_str().to_owned(),
-        health: row.health.as_str().to_owned(),
+        status: enums::number(row.status),
+        health: enums::number(row.health),
         error_message: row.error_message.unwrap_or_default(),
         config: Some(pb::TaskConfig {
             llm_provider: row.llm_provider,
@@ -162,8 +163,8 @@ pub(super) fn task(info: &TaskInfo, lease_ttl: Duration, now: DateTime<Utc>) -> 
         pb::Lease {
             generation: lease.generation,
             holder: Some(holder(&lease.holder)),
-            acquired_time: Some(timestamp(lease.acquired_at)),
-            renewed_time: Some(timestamp(renewed)),
+            acquire_time: Some(timestamp(lease.acquired_at)),
+            renew_time: Some(timestamp(renewed)),
             expire_time: Some(timestamp(renewed + lease_ttl)),
         }
     });
@@ -190,7 +191,7 @@ pub(super) fn summary(record: SummaryRecord) -> pb::Summary {
         compressed_message_count: record.compressed_message_count,
         original_tokens: record.original_tokens,
         summary_tokens: record.summary_tokens,
-        strategy: record.strategy,
+        strategy: CompressionStrategy::from_name(&record.strategy).unwrap_or_default().into(),
         model: record.model,
         create_time: Some(timestamp(record.timestamp)),
         tokens_saved: record.tokens_saved,

@@ -100,23 +100,22 @@ impl Answers {
             Self::Failed(status) => return Some((Err(status), Self::Done)),
             Self::Done => return None,
         };
-        let (mut durable, mut failed) = (Vec::new(), None);
+        let (mut responses, mut failed) = (Vec::new(), None);
         while let Some(Item { written, last }) = waiting.recv().await {
-            match settled(written, durable.is_empty()).await {
-                Ok(response) => durable.push(response),
+            match settled(written, responses.is_empty()).await {
+                Ok(response) => responses.push(response),
                 Err(status) => failed = Some(status),
             }
             if last || failed.is_some() {
                 break;
             }
         }
-        let mut durable = durable.into_iter();
-        match (durable.next(), failed) {
-            (None, None) => None,
-            (None, Some(status)) => Some((Err(status), Self::Done)),
-            (Some(first), None) => Some((Ok(together(first, durable.collect())), Self::Of(waiting))),
-            (Some(first), Some(status)) => {
-                Some((Ok(together(first, durable.collect())), Self::Failed(status)))
+        match (responses.is_empty(), failed) {
+            (true, None) => None,
+            (true, Some(status)) => Some((Err(status), Self::Done)),
+            (false, None) => Some((Ok(pb::AppendMessagesResponse { responses }), Self::Of(waiting))),
+            (false, Some(status)) => {
+                Some((Ok(pb::AppendMessagesResponse { responses }), Self::Failed(status)))
             }
         }
     }
@@ -136,14 +135,6 @@ async fn settled(
     let outcome = pending.durable().await?;
     count(&outcome, role, started);
     Ok(answer::appended(&outcome))
-}
-
-fn together(
-    first: pb::AppendMessageResponse,
-    more: Vec<pb::AppendMessageResponse>,
-) -> pb::AppendMessagesResponse {
-    let pb::AppendMessageResponse { seq, tokens, duplicate, pressure, masked } = first;
-    pb::AppendMessagesResponse { seq, tokens, duplicate, pressure, more, masked }
 }
 
 /// Writes what comes, until it ends or something fails.
@@ -193,7 +184,7 @@ async fn write_all(
 ) -> bool {
     let size = request.encoded_len();
     let limit = serving.limits.message_bytes;
-    if !request.more.is_empty() && size > limit {
+    if request.messages.len() > 1 && size > limit {
         let (size, limit) = (size as u64, limit as u64);
         return fail(written, Refusal::TooLarge { size, limit }).await;
     }

@@ -9,7 +9,7 @@ use prost::Message as _;
 
 use super::serving::Serving;
 use super::status::Refusal;
-use super::{answer, append, convert};
+use super::{answer, append, convert, enums};
 use crate::llm::{ToolCallDelta, Usage};
 use crate::model::TaskId;
 
@@ -29,10 +29,7 @@ pub(super) async fn begin(
 fn question(serving: &Serving, mut request: pb::ChatRequest) -> Result<ChatCall, Refusal> {
     let id = TaskId::parse(&request.task_uuid)?;
     let caller = convert::caller(&request.request_id, request.lease_generation)?;
-    let named = match request.provider.as_str() {
-        "" => None,
-        word => Some(chat::provider("provider", word)?),
-    };
+    let named = enums::some("provider", request.provider)?;
     let (size, limit) = (request.encoded_len(), serving.limits.message_bytes);
     if request.messages.len() > 1 && size > limit {
         let (size, limit) = (size as u64, limit as u64);
@@ -47,7 +44,7 @@ fn question(serving: &Serving, mut request: pb::ChatRequest) -> Result<ChatCall,
 fn wire(event: ChatEvent) -> Event {
     match event {
         ChatEvent::Started { seqs, provider, model } => {
-            Event::Started(pb::ChatStarted { seqs, provider: provider.as_str().to_owned(), model })
+            Event::Started(pb::ChatStarted { seqs, provider: enums::number(provider), model })
         }
         ChatEvent::Text(text) => Event::Text(text),
         ChatEvent::Reasoning(text) => Event::Reasoning(text),

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use contextstore_app::compaction::{Finished, Found, Request as Asked};
 use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::{
+    CompressSkipReason, CompressStage, CompressionStrategy, Provider, SummaryAuthor,
+};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use pb::begin_compaction_response::Event as BegunEvent;
@@ -17,7 +20,7 @@ use super::read::CHUNK_BYTES;
 use super::service::{Reply, Service};
 use super::serving::Serving;
 use super::status::Refusal;
-use super::{answer, convert, settings};
+use super::{answer, convert, enums, settings};
 use crate::compress::{CompactionCommit, CompactionOffer, CompressionStep, Job, MessageFile};
 use crate::context::{Settings, Strategy};
 use crate::model::{InvalidField, TaskId};
@@ -38,7 +41,7 @@ pub(super) async fn compress(
     let asked = request.get_ref();
     let id = TaskId::parse(&asked.task_uuid)?;
     let caller = convert::caller(&asked.request_id, asked.lease_generation)?;
-    let strategy = strategy("strategy", &asked.strategy)?;
+    let strategy = enums::some("strategy", asked.strategy)?;
     let mut settings =
         settings::of_call(asked.overrides.as_ref(), asked.prune.as_ref(), asked.window.as_ref())?;
     name(&mut settings, strategy);
@@ -79,13 +82,13 @@ fn items<T: Send + 'static>(
 fn progress(step: CompressionStep) -> Progress {
     match step {
         CompressionStep::Extracting { messages, tokens } => {
-            Progress { stage: "extracting".to_owned(), messages, tokens, ..Progress::default() }
+            Progress { stage: CompressStage::Extracting.into(), messages, tokens, ..Progress::default() }
         }
         CompressionStep::Summarizing { messages, tokens, summary_tokens, attempt } => {
-            Progress { stage: "summarizing".to_owned(), messages, tokens, summary_tokens, attempt }
+            Progress { stage: CompressStage::Summarizing.into(), messages, tokens, summary_tokens, attempt }
         }
         CompressionStep::Publishing { messages, tokens, summary_tokens } => {
-            Progress { stage: "publishing".to_owned(), messages, tokens, summary_tokens, attempt: 0 }
+            Progress { stage: CompressStage::Publishing.into(), messages, tokens, summary_tokens, attempt: 0 }
         }
     }
 }
@@ -95,10 +98,16 @@ fn last(finished: Finished) -> pb::CompressResponse {
 }
 
 fn done_of(Finished { done, pressure }: Finished) -> pb::CompressDone {
+    // The LLM goes by the name of its provider.
+    let provider = Provider::from_name(&done.summarizer);
+    let author = SummaryAuthor::from_name(&done.summarizer);
+    let author = author.or(provider.map(|_| SummaryAuthor::Llm)).unwrap_or_default();
     pb::CompressDone {
         compressed: done.is_rewritten(),
-        reason: if done.reason.is_empty() { done.shortfall } else { done.reason.to_owned() },
-        strategy: done.strategy.to_owned(),
+        skip_reason: CompressSkipReason::from_name(done.reason).unwrap_or_default().into(),
+        duplicate: done.is_rewritten() && !done.reason.is_empty(),
+        target_missed: done.shortfall.trim_start_matches("target_missed: ").to_owned(),
+        strategy: CompressionStrategy::from_name(done.strategy).unwrap_or_default().into(),
         emergency: done.emergency,
         messages_before: done.messages_before,
         messages_after: done.messages_after,
@@ -107,7 +116,8 @@ fn done_of(Finished { done, pressure }: Finished) -> pb::CompressDone {
         tokens_after: done.tokens_after,
         tokens_removed: done.tokens_before.saturating_sub(done.tokens_after),
         summary_id: done.summary_id,
-        summarizer: done.summarizer,
+        summary_author: author.into(),
+        provider: provider.unwrap_or_default().into(),
         model: done.model,
         fallback_reason: done.fallback_reason,
         generation: done.generation,
@@ -123,9 +133,9 @@ pub(super) async fn begin(
     let asked = request.get_ref();
     let id = TaskId::parse(&asked.task_uuid)?;
     let caller = convert::caller("", asked.lease_generation)?;
-    let wanted = strategy("strategy", &asked.strategy)?;
+    let wanted = enums::some("strategy", asked.strategy)?;
     if matches!(wanted, Some(Strategy::Prune | Strategy::Window)) {
-        return Err(InvalidField::new("strategy", "makes no summary; use summarize or compact").into());
+        return Err(InvalidField::new("strategy", "makes no summary; use SUMMARIZE or COMPACT").into());
     }
     let mut settings = settings::of_call(asked.overrides.as_ref(), None, None)?;
     name(&mut settings, wanted);
@@ -222,15 +232,6 @@ pub(super) async fn undo(
     let pressure = service.serving.engine.with(|store| store.pressure(id)).await?;
     let pressure = Some(answer::pressure(&pressure));
     Ok(Response::new(pb::UndoCompactionResponse { generation, pressure }))
-}
-
-fn strategy(field: &'static str, text: &str) -> Result<Option<Strategy>, InvalidField> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let found = Strategy::ALL.into_iter().find(|strategy| strategy.as_str() == text);
-    let problem = "is not summarize, compact, prune or window";
-    found.map(Some).ok_or_else(|| InvalidField::new(field, problem))
 }
 
 /// A strategy that a call names counts like one of its overrides, and more.

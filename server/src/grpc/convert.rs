@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::ToolCallType;
 use prost_types::Timestamp;
 use serde_json::{Map, Value};
 
+use super::enums;
 use crate::context::Settings;
 use crate::model::{
-    Durability, Event, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId,
-    Role, Status, TaskConfig, TaskFilter, TaskId, TaskKey, TaskOrder, TokenCounter, ToolCall, ToolStatus,
-    fields, plain_text,
+    Event, Holder, InstanceId, InvalidField, Json, JsonKind, NewMessage, OutputRef, RequestId, Role, Status,
+    TaskConfig, TaskFilter, TaskId, TaskKey, TokenCounter, ToolCall, ToolStatus, fields, plain_text,
 };
 use crate::store::{Append, Caller};
 
@@ -83,13 +84,7 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
     if let Some(length) = config.context_length {
         number("config.context_length", length)?;
     }
-    let durability = match config.durability.as_str() {
-        "" => None,
-        "group" => Some(Durability::Group),
-        "each" => Some(Durability::Each),
-        "process" => Some(Durability::Process),
-        _ => return Err(InvalidField::new("config.durability", "is not group, each or process")),
-    };
+    let durability = enums::some("config.durability", config.durability)?;
     let mut other = extra("config.extra_json", &config.extra_json)?;
     let own = ["llm_provider", "model", "context_length", "durability", TokenCounter::KEY];
     if let Some(known) = own.into_iter().chain(Settings::KEYS).find(|known| other.contains_key(*known)) {
@@ -97,8 +92,7 @@ pub(super) fn config(config: pb::TaskConfig) -> Parsed<TaskConfig> {
         return Err(InvalidField::new("config.extra_json", problem));
     }
     other.extend(super::settings::of_config(&config)?.to_json());
-    if !config.token_counter.is_empty() {
-        let counter = TokenCounter::parse(&config.token_counter)?;
+    if let Some(counter) = enums::some::<TokenCounter>("config.token_counter", config.token_counter)? {
         other.insert(TokenCounter::KEY.to_owned(), counter.as_str().into());
     }
     Ok(TaskConfig {
@@ -181,64 +175,50 @@ pub(super) fn required_json(field: &'static str, text: &str) -> Parsed<Json> {
     some_json(field, text)?.ok_or_else(|| InvalidField::new(field, "is missing"))
 }
 
+/// The message of a request.
 pub(super) fn append(request: pb::AppendMessageRequest) -> Parsed<(TaskId, Append)> {
-    use pb::append_message_request::Body;
     let id = TaskId::parse(&request.task_uuid)?;
-    let caller = caller(&request.request_id, request.lease_generation)?;
-    let message = match request.body {
-        Some(Body::Message(fields)) => Some(message(fields)?),
-        Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),
-        None => None,
-    };
-    Ok((id, one(message, request.pinned, &request.output_ref, caller)?))
+    let new = request.message.ok_or_else(|| InvalidField::new("message", "is missing"))?;
+    let append = new_message(new, request.lease_generation).map_err(|invalid| invalid.within("message"))?;
+    Ok((id, append))
 }
 
 /// All messages of a request, in order.
 pub(super) fn appends(request: pb::AppendMessagesRequest) -> Parsed<(TaskId, Vec<Append>)> {
-    use pb::append_messages_request::Body;
-    let (id, lease) = (TaskId::parse(&request.task_uuid)?, request.lease_generation);
-    let message = match request.body {
-        Some(Body::Message(fields)) => Some(message(fields)?),
-        Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),
-        None => None,
-    };
-    let mut appends = Vec::with_capacity(1 + request.more.len());
-    appends.push(one(message, request.pinned, &request.output_ref, caller(&request.request_id, lease)?)?);
-    for (at, more) in request.more.into_iter().enumerate() {
-        appends.push(self::more(more, lease).map_err(|invalid| invalid.within(&format!("more[{at}]")))?);
+    let id = TaskId::parse(&request.task_uuid)?;
+    if request.messages.is_empty() {
+        return Err(InvalidField::new("messages", "is empty"));
     }
-    Ok((id, appends))
+    Ok((id, new_messages(request.messages, request.lease_generation)?))
 }
 
 /// The new messages of a chat. Those without an id of their own get one that is made of the call's.
 pub(super) fn chat_messages(messages: Vec<pb::NewMessage>, caller: &Caller) -> Parsed<Vec<Append>> {
-    let one = |(at, new): (usize, pb::NewMessage)| {
-        let mut append = more(new, caller.lease_generation)
-            .map_err(|invalid| invalid.within(&format!("messages[{at}]")))?;
+    let mut appends = new_messages(messages, caller.lease_generation)?;
+    for (at, append) in appends.iter_mut().enumerate() {
         if append.caller.request_id.is_none() {
             append.caller.request_id = caller.request_id.as_ref().map(|id| id.part(&at.to_string()));
         }
-        Ok(append)
-    };
+    }
+    Ok(appends)
+}
+
+fn new_messages(messages: Vec<pb::NewMessage>, lease: u64) -> Parsed<Vec<Append>> {
+    let one =
+        |(at, new)| new_message(new, lease).map_err(|invalid| invalid.within(&format!("messages[{at}]")));
     messages.into_iter().enumerate().map(one).collect()
 }
 
-fn more(more: pb::NewMessage, lease: u64) -> Parsed<Append> {
+fn new_message(new: pb::NewMessage, lease: u64) -> Parsed<Append> {
     use pb::new_message::Body;
-    let message = match more.body {
-        Some(Body::Message(fields)) => Some(message(fields)?),
-        Some(Body::MessageJson(json)) => Some(NewMessage::from_json(&json)?),
-        None => None,
+    let mut message = match new.body {
+        Some(Body::Fields(fields)) => message(fields).map_err(|invalid| invalid.within("fields"))?,
+        Some(Body::Json(json)) => NewMessage::from_json(&json)?,
+        None => return Err(InvalidField::new("body", "is missing: neither fields nor json is set")),
     };
-    one(message, more.pinned, &more.output_ref, caller(&more.request_id, lease)?)
-}
-
-fn one(message: Option<NewMessage>, pinned: bool, output_ref: &str, caller: Caller) -> Parsed<Append> {
-    let missing = || InvalidField::new("message", "is missing; so is message_json");
-    let mut message = message.ok_or_else(missing)?;
-    message.pinned = pinned;
-    message.output_ref = some_ref(output_ref)?;
-    Ok(Append { message, caller })
+    message.pinned = new.pinned;
+    message.output_ref = some_ref(&new.output_ref)?;
+    Ok(Append { message, caller: caller(&new.request_id, lease)? })
 }
 
 pub(super) fn usage(request: &pb::RecordUsageRequest) -> Parsed<Event> {
@@ -258,21 +238,19 @@ pub(super) fn some_ref(text: &str) -> Parsed<Option<OutputRef>> {
 }
 
 fn message(message: pb::Message) -> Parsed<NewMessage> {
-    let role = Role::parse(&message.role).ok_or_else(|| {
-        InvalidField::new("message.role", "is not system, developer, user, assistant or tool")
-    })?;
+    let role: Role = enums::required("role", message.role)?;
     let content = if message.content_json.is_empty() {
         // An assistant that only calls tools has no content, not an empty one.
         let calls = role == Role::Assistant && !message.tool_calls.is_empty();
         let none = calls && message.content.is_empty();
-        if none { json("message.content", "null")? } else { Json::text(&message.content) }
+        if none { json("content", "null")? } else { Json::text(&message.content) }
     } else {
         if !message.content.is_empty() {
-            return Err(InvalidField::new("message.content_json", "cannot stand beside content"));
+            return Err(InvalidField::new("content_json", "cannot stand beside content"));
         }
-        let parts = json("message.content_json", &message.content_json)?;
+        let parts = json("content_json", &message.content_json)?;
         if parts.kind() != JsonKind::Array {
-            return Err(InvalidField::new("message.content_json", "is not a JSON array of content parts"));
+            return Err(InvalidField::new("content_json", "is not a JSON array of content parts"));
         }
         parts
     };
@@ -288,7 +266,7 @@ fn message(message: pb::Message) -> Parsed<NewMessage> {
         pinned: false,
         output_ref: None,
     };
-    message.check("message.content_json", "message.tool_calls")?;
+    message.check("content_json", "tool_calls")?;
     Ok(message)
 }
 
@@ -296,7 +274,7 @@ fn tool_calls(calls: &[pb::ToolCall]) -> Parsed<Option<Json>> {
     if calls.is_empty() {
         return Ok(None);
     }
-    let bad = |problem: String| InvalidField::new("message.tool_calls", problem);
+    let bad = |problem: String| InvalidField::new("tool_calls", problem);
     let mut list = Vec::with_capacity(calls.len());
     for (index, call) in calls.iter().enumerate() {
         if call.id.is_empty() || call.name.is_empty() {
@@ -305,22 +283,23 @@ fn tool_calls(calls: &[pb::ToolCall]) -> Parsed<Option<Json>> {
         // In the order in which OpenAI writes them.
         let [id, name, arguments] = [&call.id, &call.name, &call.arguments].map(|text| Json::text(text));
         let [id, name, arguments] = [id.as_str(), name.as_str(), arguments.as_str()];
-        list.push(match call.r#type.as_str() {
-            "" | "function" => format!(
+        let kind = enums::wire("tool_calls", call.r#type)
+            .map_err(|invalid| bad(format!("[{index}] has a type that {}", invalid.problem)))?;
+        list.push(match kind {
+            ToolCallType::Unspecified | ToolCallType::Function => format!(
                 r#"{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}"#
             ),
-            "custom" => {
+            ToolCallType::Custom => {
                 format!(r#"{{"id":{id},"type":"custom","custom":{{"name":{name},"input":{arguments}}}}}"#)
             }
-            other => return Err(bad(format!("[{index}] has the type {other:?}, not function or custom"))),
         });
     }
-    json("message.tool_calls", &format!("[{}]", list.join(","))).map(Some)
+    json("tool_calls", &format!("[{}]", list.join(","))).map(Some)
 }
 
 /// Fields of a message that have no field of their own; those that have one would say two things.
 fn message_extra(text: &str) -> Parsed<Option<Json>> {
-    const FIELD: &str = "message.extra_json";
+    const FIELD: &str = "extra_json";
     const OWN: [&str; 6] = ["role", "content", "name", "tool_calls", "tool_call_id", "tool_name"];
     let Some(extra) = some_json(FIELD, text)? else { return Ok(None) };
     if extra.kind() != JsonKind::Object {
@@ -336,11 +315,7 @@ fn message_extra(text: &str) -> Parsed<Option<Json>> {
 }
 
 pub(super) fn tool_call(request: pb::RecordToolCallRequest) -> Parsed<ToolCall> {
-    let status = match request.status.as_str() {
-        "" | "success" => ToolStatus::Success,
-        "error" => ToolStatus::Error,
-        _ => return Err(InvalidField::new("status", "is not success or error")),
-    };
+    let status = enums::some("status", request.status)?.unwrap_or(ToolStatus::Success);
     Ok(ToolCall {
         tool_name: request.tool_name,
         arguments: some_json("arguments_json", &request.arguments_json)?,
@@ -348,17 +323,14 @@ pub(super) fn tool_call(request: pb::RecordToolCallRequest) -> Parsed<ToolCall> 
         output_ref: some_ref(&request.output_ref)?,
         status,
         error: some(request.error),
-        duration_ms: request.duration_ms.map(|ms| number("duration_ms", ms)).transpose()?,
+        duration_ms: request.duration.as_ref().map(|took| milliseconds("duration", took)).transpose()?,
         message_seq: request.message_seq.map(|seq| number("message_seq", seq)).transpose()?,
     })
 }
 
 pub(super) fn filter(filter: Option<pb::TaskFilter>) -> Parsed<TaskFilter> {
     let filter = filter.unwrap_or_default();
-    let statuses = filter
-        .statuses
-        .iter()
-        .map(|text| Status::parse(text).map_err(|bad| InvalidField::new("filter.statuses", bad.problem)));
+    let statuses = filter.statuses.iter().map(|status| enums::required("filter.statuses", *status));
     let statuses = statuses.collect::<Parsed<Vec<Status>>>()?;
     let parts = [
         ("filter.task_source", &filter.task_source),
@@ -384,16 +356,6 @@ pub(super) fn filter(filter: Option<pb::TaskFilter>) -> Parsed<TaskFilter> {
     })
 }
 
-pub(super) fn order(text: &str) -> Parsed<TaskOrder> {
-    match text {
-        "" | "created_desc" => Ok(TaskOrder::CreatedDescending),
-        "created_asc" => Ok(TaskOrder::CreatedAscending),
-        "updated_desc" => Ok(TaskOrder::UpdatedDescending),
-        "updated_asc" => Ok(TaskOrder::UpdatedAscending),
-        _ => Err(InvalidField::new("order", "is not created_desc, created_asc, updated_desc or updated_asc")),
-    }
-}
-
 fn time(field: &'static str, at: Timestamp) -> Parsed<DateTime<Utc>> {
     let nanos = u32::try_from(at.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
     // What RFC 3339 can write: years 1 to 9999.
@@ -408,6 +370,12 @@ pub(super) fn time_span(field: &'static str, span: &prost_types::Duration) -> Pa
     let nanos = u32::try_from(span.nanos).ok().filter(|nanos| *nanos < 1_000_000_000);
     let found = seconds.zip(nanos).map(|(seconds, nanos)| Duration::new(seconds, nanos));
     found.ok_or_else(|| InvalidField::new(field, "is not a length of time between nothing and 10000 years"))
+}
+
+/// A length of time in whole milliseconds, as the logs have it.
+fn milliseconds(field: &'static str, span: &prost_types::Duration) -> Parsed<u64> {
+    let length = time_span(field, span)?;
+    Ok(length.as_secs() * 1000 + u64::from(length.subsec_millis()))
 }
 
 #[cfg(test)]

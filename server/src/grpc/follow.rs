@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::{RewriteKind, ToolCallStatus};
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use tonic::Request;
 
-use super::answer;
 use super::paced::Items;
 use super::read::{Kinds, LogRecords, fill};
 use super::service::{Reply, Service};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::token::Place;
+use super::{answer, enums};
 use crate::infra::metrics;
 use crate::model::{Event, StoreError, TaskId};
 use crate::store::{Head, Line, LogEnds, LogKind, Store, Subscription};
@@ -219,32 +220,36 @@ fn event(line: &Line<'_>) -> Option<pb::watch_task_response::Event> {
     };
     match line.head {
         Head::Message { seq, role, tokens } => {
-            Some(Told::Appended(told::Appended { seq, role: role.as_str().to_owned(), tokens }))
+            let role = enums::number(role);
+            Some(Told::MessageAppended(told::MessageAppended { seq, role, tokens }))
         }
         Head::Record { number, .. } => Some(match field("tool_name") {
-            Some(tool_name) => Told::ToolCall(told::ToolCallRecorded {
+            Some(tool_name) => Told::ToolCallRecorded(told::ToolCallRecorded {
                 seq: number,
                 tool_name,
-                status: field("status").unwrap_or_default(),
+                status: field("status")
+                    .and_then(|name| ToolCallStatus::from_name(&name))
+                    .unwrap_or_default()
+                    .into(),
             }),
-            None => Told::Plan(told::PlanAppended {
+            None => Told::PlanAppended(told::PlanAppended {
                 id: number,
                 plan_type: field("plan_type").unwrap_or_default(),
             }),
         }),
         Head::Event { name, .. } => match Event::parse(name, line.text).ok().flatten()? {
-            Event::Rewrite(rewrite) => Some(Told::Rewritten(told::Rewritten {
+            Event::Rewrite(rewrite) => Some(Told::ViewRewritten(told::ViewRewritten {
                 generation: rewrite.ordinal,
-                strategy: rewrite.strategy,
-                covers: rewrite.covers,
+                kind: RewriteKind::from_name(&rewrite.strategy).unwrap_or_default().into(),
+                last_seq: rewrite.covers,
             })),
-            Event::Status { status, error_message, .. } => Some(Told::Status(told::StatusChanged {
-                status: status.as_str().to_owned(),
+            Event::Status { status, error_message, .. } => Some(Told::StatusChanged(told::StatusChanged {
+                status: enums::number(status),
                 error_message: error_message.unwrap_or_default(),
                 lease_generation: 0,
             })),
-            Event::Lease { generation, .. } => Some(Told::Status(told::StatusChanged {
-                status: crate::model::Status::Running.as_str().to_owned(),
+            Event::Lease { generation, .. } => Some(Told::StatusChanged(told::StatusChanged {
+                status: enums::number(crate::model::Status::Running),
                 error_message: String::new(),
                 lease_generation: generation,
             })),

@@ -2,8 +2,8 @@
 
 use contextstore_proto::v1 as pb;
 
-use super::answer;
 use super::serving::Serving;
+use super::{answer, enums};
 use crate::store::{CurrentReader, FORMAT_VERSION};
 
 /// What clients of several versions may ask for.
@@ -28,9 +28,9 @@ pub(super) fn of(serving: &Serving) -> pb::GetServerInfoResponse {
         }),
         features: FEATURES.map(str::to_owned).to_vec(),
         data_dir: serving.data_dir.clone(),
-        durability: answer::durability_word(store.options().durability).to_owned(),
+        durability: enums::number(store.options().durability),
         lease_ttl: Some(answer::duration(store.options().lease_ttl)),
-        read_only: store.read_only().unwrap_or_default(),
+        read_only_reason: store.read_only().unwrap_or_default(),
         start_time: Some(answer::timestamp(serving.started_at)),
         process_id: std::process::id(),
     }

@@ -1,10 +1,11 @@
 //! Tasks that come from others: forks, and what is taken over from a task that ended.
 
 use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::start_task_request::Inherit as WantedInherit;
 use tonic::Response;
 
 use super::service::{Reply, Service};
-use super::{answer, convert};
+use super::{answer, convert, enums};
 use crate::context::LEAST_INHERITED_TOKENS;
 use crate::hooks::HookTrigger;
 use crate::model::{InvalidField, TaskId, plain_text};
@@ -30,13 +31,17 @@ pub(super) async fn fork(service: &Service, request: pb::ForkTaskRequest) -> Rep
 }
 
 /// What a new task is to take over.
-pub(super) fn wanted(word: &str) -> Result<Inherit, InvalidField> {
-    match word {
-        "" | "AUTO" => Ok(Inherit::Auto),
-        "NEVER" => Ok(Inherit::Never),
-        id => TaskId::parse(id)
-            .map(Inherit::From)
-            .map_err(|_| InvalidField::new("inherit", "is not AUTO, NEVER or the id of a task")),
+pub(super) fn wanted(inherit: Option<&WantedInherit>) -> Result<Inherit, InvalidField> {
+    const FROM: &str = "inherit_from";
+    match inherit {
+        None => Ok(Inherit::Auto),
+        Some(WantedInherit::InheritMode(mode)) => match enums::wire("inherit_mode", *mode)? {
+            pb::InheritMode::Unspecified | pb::InheritMode::Auto => Ok(Inherit::Auto),
+            pb::InheritMode::Never => Ok(Inherit::Never),
+        },
+        Some(WantedInherit::InheritFrom(id)) => {
+            convert::some_id(FROM, id)?.map(Inherit::From).ok_or_else(|| InvalidField::new(FROM, "is empty"))
+        }
     }
 }
 
@@ -87,7 +92,7 @@ pub(super) async fn context(
 fn previous(previous: &Previous) -> pb::PreviousContext {
     pb::PreviousContext {
         task_uuid: previous.from.uuid.to_string(),
-        status: previous.from.status.as_str().to_owned(),
+        status: enums::number(previous.from.status),
         complete_time: Some(answer::timestamp(previous.from.completed_at)),
         has_final_summary: previous.has_final_summary,
     }

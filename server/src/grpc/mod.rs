@@ -6,6 +6,7 @@ mod chat;
 mod compress;
 mod convert;
 mod ending;
+mod enums;
 mod follow;
 mod gate;
 mod grep;

@@ -168,9 +168,9 @@ fn record_of(header: &pb::PutToolOutputHeader, record: &pb::OutputRecord, most: 
     let call = convert::tool_call(pb::RecordToolCallRequest {
         tool_name: header.tool_name.clone(),
         arguments_json: record.arguments_json.clone(),
-        status: record.status.clone(),
+        status: record.status,
         error: record.error.clone(),
-        duration_ms: record.duration_ms,
+        duration: record.duration,
         ..pb::RecordToolCallRequest::default()
     });
     let checked = call.and_then(|call| {

@@ -5,12 +5,14 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::RecordKind;
 use futures_util::Stream;
 use tokio::task::block_in_place;
 
+use super::enums;
 use super::status::Refusal;
 use crate::infra::metrics;
-use crate::model::{Event, InvalidField, StoreError};
+use crate::model::{InvalidField, StoreError};
 use crate::store::{CurrentReader, Head, Line, LineReader, SummaryLines};
 
 /// A batch is handed on when it is this large. Its last record may make it larger.
@@ -104,17 +106,15 @@ impl Records for SummaryLines {
 
 /// Which records are asked for; empty: all.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kinds(Vec<String>);
+pub(super) struct Kinds(Vec<&'static str>);
 
 impl Kinds {
-    pub(super) fn parse(kinds: &[String]) -> Result<Self, InvalidField> {
-        if let Some(kind) =
-            kinds.iter().find(|kind| *kind != "message" && !Event::NAMES.contains(&kind.as_str()))
-        {
-            let problem = format!("has {kind:?}; allowed are message, {}", Event::NAMES.join(", "));
-            return Err(InvalidField::new("kinds", problem));
-        }
-        Ok(Self(kinds.to_vec()))
+    pub(super) fn parse(kinds: &[i32]) -> Result<Self, InvalidField> {
+        let name = |kind: &i32| match enums::wire::<RecordKind>("kinds", *kind)?.name() {
+            "" => Err(enums::wrong::<RecordKind>("kinds", "has an unspecified kind")),
+            name => Ok(name),
+        };
+        kinds.iter().map(name).collect::<Result<_, _>>().map(Self)
     }
 
     fn wants(&self, line: &Line<'_>) -> bool {
@@ -122,7 +122,7 @@ impl Kinds {
             Head::Message { .. } | Head::Record { .. } => "message",
             Head::Event { name, .. } => name,
         };
-        self.0.is_empty() || self.0.iter().any(|wanted| wanted == kind)
+        self.0.is_empty() || self.0.contains(&kind)
     }
 }
 

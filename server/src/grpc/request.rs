@@ -1,4 +1,4 @@
-//! StreamRequest: the view as the body of a request to a provider, rendered as it is read.
+//! RenderContext: the view as the body of a request to a provider, rendered as it is read.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,25 +8,22 @@ use contextstore_proto::v1 as pb;
 use futures_util::Stream;
 use tokio::task::block_in_place;
 
-use super::convert;
 use super::read::CHUNK_BYTES;
 use super::serving::Serving;
 use super::status::Refusal;
+use super::{convert, enums};
 use crate::context::Settings;
 use crate::infra::metrics;
 use crate::llm::answer_tokens;
-use crate::model::{InvalidField, StoreError, TaskId};
-use crate::render::{Provider, RenderOptions, Rendering, measure};
+use crate::model::{StoreError, TaskId};
+use crate::render::{RenderOptions, Rendering, measure};
 use crate::store::{Store, ViewLines, ViewSnapshot};
 use contextstore_app::send;
 
 /// Begins to render what a request asks for. A body that is too large is refused here, before anything is sent.
-pub(super) async fn pieces(serving: &Serving, asked: &pb::StreamRequestRequest) -> Result<Pieces, Refusal> {
+pub(super) async fn pieces(serving: &Serving, asked: &pb::RenderContextRequest) -> Result<Pieces, Refusal> {
     let id = TaskId::parse(&asked.task_uuid)?;
-    let provider = Provider::parse(&asked.provider).ok_or_else(|| {
-        let words = Provider::ALL.map(Provider::as_str).join(", ");
-        InvalidField::new("provider", format!("is {:?}; allowed are {words}", asked.provider))
-    })?;
+    let provider = enums::required("provider", asked.provider)?;
     let options_for = |view: &ViewSnapshot| {
         let model = if asked.model.is_empty() { &view.config.model } else { &asked.model };
         let max_bytes = match asked.max_bytes {
@@ -95,7 +92,7 @@ impl Pieces {
 }
 
 impl Stream for Pieces {
-    type Item = Result<pb::StreamRequestResponse, Refusal>;
+    type Item = Result<pb::RenderContextResponse, Refusal>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let piece = self.next();
@@ -105,8 +102,8 @@ impl Stream for Pieces {
         let answer = piece.map_err(Refusal::from).transpose();
         Poll::Ready(answer.map(|piece| {
             piece.map(|data| {
-                metrics::bytes_streamed("StreamRequest", data.len());
-                pb::StreamRequestResponse { data }
+                metrics::bytes_streamed("RenderContext", data.len());
+                pb::RenderContextResponse { data }
             })
         }))
     }

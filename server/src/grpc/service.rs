@@ -182,12 +182,12 @@ impl ContextStore for Service {
         Ok(messages::usage(self, request.into_inner()).await?)
     }
 
-    type StreamRequestStream = Items<pb::StreamRequestResponse>;
+    type RenderContextStream = Items<pb::RenderContextResponse>;
 
-    async fn stream_request(
+    async fn render_context(
         &self,
-        request: Request<pb::StreamRequestRequest>,
-    ) -> Answer<Self::StreamRequestStream> {
+        request: Request<pb::RenderContextRequest>,
+    ) -> Answer<Self::RenderContextStream> {
         Ok(self.stream(&request, request::pieces(&self.serving, request.get_ref())).await?)
     }
 

@@ -3,19 +3,21 @@
 
 use std::ops::RangeInclusive;
 
-use contextstore_proto::v1 as pb;
+use contextstore_proto::v1::{CompressionPreset, CompressionStrategy, Provider, Summarizer, TaskComplexity};
+use contextstore_proto::{Named, v1 as pb};
 use serde_json::{Map, Value};
 
 use super::convert::{Parsed, from_one, number, some};
+use super::enums;
 use crate::context::limits::{
     LINE_LENGTH, MAX_DIRECTIVE_BYTES, MAX_DIRECTIVES, MAX_MESSAGES, MAX_PROMPT_BYTES, MAX_TOOL_BYTES,
     MAX_TOOLS, MAX_TURNS, VIEW_BYTES,
 };
 use crate::context::{
-    Complexity, CompressionSettings, InheritanceSettings, LEAST_INHERITED_TOKENS, OutputsSettings, Preset,
-    PruneSettings, Settings, Strategy, Summarizer, WindowSettings,
+    CompressionSettings, InheritanceSettings, LEAST_INHERITED_TOKENS, OutputsSettings, PruneSettings,
+    Settings, WindowSettings,
 };
-use crate::model::{InvalidField, Provider, TaskConfig, plain_text};
+use crate::model::{InvalidField, TaskConfig, plain_text};
 
 /// What a call says of its own.
 pub(super) fn of_call(
@@ -63,16 +65,11 @@ fn within<W, S: Default>(outer: &str, wire: Option<&W>, parse: impl Fn(&W) -> Pa
 }
 
 fn compression(wire: &pb::CompressionConfig) -> Parsed<CompressionSettings> {
-    let strategy = |text: &str| Strategy::parse(text).ok().map(Strategy::as_str);
-    let complexity = |text: &str| Complexity::parse(text).map(Complexity::as_str);
-    let preset = |text: &str| Preset::parse(text).map(Preset::as_str);
-    let summarizer = |text: &str| Summarizer::parse(text).map(Summarizer::as_str);
-    let provider = |text: &str| Provider::parse(text).map(Provider::as_str);
     plain_text("model", &wire.model)?;
     Ok(CompressionSettings {
         enabled: wire.enabled,
         auto: wire.auto,
-        strategy: word("strategy", &wire.strategy, strategy, &Strategy::ALL.map(Strategy::as_str))?,
+        strategy: word::<CompressionStrategy>("strategy", wire.strategy)?,
         threshold: wire.threshold.map(|value| share("threshold", value)).transpose()?,
         token_threshold: tokens("token_threshold", wire.token_threshold)?,
         max_request_bytes: wire
@@ -81,20 +78,10 @@ fn compression(wire: &pb::CompressionConfig) -> Parsed<CompressionSettings> {
             .transpose()?,
         keep_recent_messages: count("keep_recent_messages", wire.keep_recent_messages, 0, MAX_MESSAGES)?,
         min_messages: count("min_messages", wire.min_messages, 1, MAX_MESSAGES)?,
-        complexity: word(
-            "complexity",
-            &wire.complexity,
-            complexity,
-            &Complexity::ALL.map(Complexity::as_str),
-        )?,
-        preset: word("preset", &wire.preset, preset, &Preset::ALL.map(Preset::as_str))?,
-        summarizer: word(
-            "summarizer",
-            &wire.summarizer,
-            summarizer,
-            &Summarizer::ALL.map(Summarizer::as_str),
-        )?,
-        provider: word("provider", &wire.provider, provider, &Provider::ALL.map(Provider::as_str))?,
+        complexity: word::<TaskComplexity>("complexity", wire.complexity)?,
+        preset: word::<CompressionPreset>("preset", wire.preset)?,
+        summarizer: word::<Summarizer>("summarizer", wire.summarizer)?,
+        provider: word::<Provider>("provider", wire.provider)?,
         model: some(wire.model.clone()),
         summary_prompt: prompt("summary_prompt", &wire.summary_prompt)?,
         final_summary_prompt: prompt("final_summary_prompt", &wire.final_summary_prompt)?,
@@ -147,17 +134,15 @@ fn outputs(wire: &pb::OutputsConfig) -> Parsed<OutputsSettings> {
     })
 }
 
-fn word(
-    field: &'static str,
-    text: &str,
-    parse: impl Fn(&str) -> Option<&'static str>,
-    words: &[&str],
-) -> Parsed<Option<String>> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let wrong = || InvalidField::new(field, format!("is not one of {}", words.join(", ")));
-    parse(text).map(|word| Some(word.to_owned())).ok_or_else(wrong)
+/// The short name of a value, as it is stored.
+fn word<E: Named>(field: &'static str, number: i32) -> Parsed<Option<String>> {
+    Ok(some(enums::wire::<E>(field, number)?.name().to_owned()))
+}
+
+/// The number of a value whose short name is stored. What nobody knows counts as not configured.
+fn value<E: Named>(stored: Option<String>) -> i32 {
+    let found = stored.and_then(|name| E::ALL.iter().copied().find(|value| value.name() == name));
+    found.unwrap_or_default().into()
 }
 
 fn share(field: &'static str, share: f64) -> Parsed<f64> {
@@ -268,17 +253,17 @@ pub(super) fn told(config: &TaskConfig, other: &mut Map<String, Value>) -> pb::T
 fn compression_told(said: CompressionSettings) -> pb::CompressionConfig {
     pb::CompressionConfig {
         auto: said.auto,
-        strategy: said.strategy.unwrap_or_default(),
+        strategy: value::<CompressionStrategy>(said.strategy),
         threshold: said.threshold,
         token_threshold: said.token_threshold,
         max_request_bytes: said.max_request_bytes,
         enabled: said.enabled,
         keep_recent_messages: said.keep_recent_messages.map(small),
         min_messages: said.min_messages.map(small),
-        complexity: said.complexity.unwrap_or_default(),
-        preset: said.preset.unwrap_or_default(),
-        summarizer: said.summarizer.unwrap_or_default(),
-        provider: said.provider.unwrap_or_default(),
+        complexity: value::<TaskComplexity>(said.complexity),
+        preset: value::<CompressionPreset>(said.preset),
+        summarizer: value::<Summarizer>(said.summarizer),
+        provider: value::<Provider>(said.provider),
         model: said.model.unwrap_or_default(),
         summary_prompt: said.summary_prompt.unwrap_or_default(),
         final_summary_prompt: said.final_summary_prompt.unwrap_or_default(),

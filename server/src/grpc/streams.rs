@@ -27,9 +27,13 @@ pub(super) async fn current(serving: &Serving, asked: &pb::StreamCurrentRequest)
     };
     let as_of = Some(asked.as_of_seq).filter(|seq| *seq > 0);
     let mut reader = serving.engine.with(|store| store.current(id, as_of)).await?;
-    let (given, newest) = (asked.generation, reader.generation);
-    if given != newest && (given > 0 || asked.offset > 0) {
-        return Err(StoreError::StaleView { id, given, newest }.into());
+    let newest = reader.generation;
+    match asked.generation {
+        Some(given) if given != newest => return Err(StoreError::StaleView { id, given, newest }.into()),
+        None if asked.offset > 0 => {
+            return Err(InvalidField::new("generation", "is missing, beside offset").into());
+        }
+        _ => {}
     }
     reader.skip_to(asked.offset)?;
     Ok(Chunks::new(reader, chunk_bytes))

@@ -5,9 +5,9 @@ use tokio::task::block_in_place;
 use tonic::Response;
 
 use super::service::{Reply, Service};
-use super::{answer, convert, inherit};
+use super::{answer, convert, enums, inherit};
 use crate::hooks::HookTrigger;
-use crate::model::{InheritedFrom, InvalidField, TaskId, TaskOrder};
+use crate::model::{InheritedFrom, InvalidField, TaskId};
 use crate::store::{Beginning, StartTask, Store};
 
 pub(super) async fn start(service: &Service, request: pb::StartTaskRequest) -> Reply<pb::StartTaskResponse> {
@@ -22,7 +22,7 @@ pub(super) async fn start(service: &Service, request: pb::StartTaskRequest) -> R
         request_id: caller.request_id,
     };
     let beginning = Beginning {
-        inherit: inherit::wanted(&request.inherit)?,
+        inherit: inherit::wanted(request.inherit.as_ref())?,
         system_message: convert::some(request.system_message),
     };
     let lease = caller.lease_generation;
@@ -111,7 +111,7 @@ pub(super) async fn get(service: &Service, request: pb::GetTaskRequest) -> Reply
 pub(super) async fn list(service: &Service, request: pb::ListTasksRequest) -> Reply<pb::ListTasksResponse> {
     const MOST: u32 = 1000;
     let filter = convert::filter(request.filter)?;
-    let order: TaskOrder = convert::order(&request.order)?;
+    let order = enums::some("order", request.order)?.unwrap_or_default();
     let size = match request.page_size {
         0 => 100,
         size if size > MOST => {

@@ -15,7 +15,7 @@ use tonic::Status;
 use test_support::scene::{calls, result, user, words};
 use test_support::server::TestServer;
 use test_support::service::reason;
-use test_support::wire::{Api, Work, all, holder};
+use test_support::wire::{Api, Appending, Work, all, holder};
 
 /// What was acknowledged of a task.
 pub(crate) struct Notes {
@@ -114,10 +114,7 @@ impl Actor {
     }
 
     async fn send(&mut self, message: &Value, mark: &str, request_id: &str) {
-        let request = pb::AppendMessageRequest {
-            request_id: request_id.replace(['<', '>'], "-"),
-            ..self.notes.work.json(message.to_string())
-        };
+        let request = self.notes.work.json(message.to_string()).named(request_id.replace(['<', '>'], "-"));
         loop {
             match self.api.append_message(request.clone()).await {
                 Ok(told) => {
@@ -149,7 +146,7 @@ impl Actor {
             } else {
                 let request = pb::CompressRequest {
                     task_uuid: self.notes.work.uuid.clone(),
-                    strategy: strategy.to_owned(),
+                    strategy: test_support::scene::strategy(strategy),
                     target_tokens: Some(target),
                     lease_generation: self.notes.work.lease,
                     ..Default::default()
@@ -167,7 +164,7 @@ impl Actor {
         let (task_uuid, lease_generation) = (self.notes.work.uuid.clone(), self.notes.work.lease);
         let begin = pb::BeginCompactionRequest {
             task_uuid: task_uuid.clone(),
-            strategy: "summarize".to_owned(),
+            strategy: pb::CompressionStrategy::Summarize.into(),
             lease_generation,
             ..Default::default()
         };

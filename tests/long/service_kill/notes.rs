@@ -94,8 +94,8 @@ impl Notes {
         found.compare(&self.sent, wrong);
 
         let now = now.task.unwrap();
-        if self.status.is_some_and(|status| status != now.status) {
-            wrong.push(format!("it is {}, not {:?}", now.status, self.status));
+        if self.status.is_some_and(|status| status != now.status().name()) {
+            wrong.push(format!("it is {:?}, not {:?}", now.status(), self.status));
         }
         let counted = now.statistics.unwrap();
         for (name, counted, log) in [

@@ -14,6 +14,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::notes::{Log, Notes};
 use test_support::service::{holder, is_broken, reason};
+use test_support::wire::{Appending, new_fields};
 
 /// Messages of the pipeline that wait for their answers.
 const AHEAD: usize = 64;
@@ -318,8 +319,8 @@ impl Writer {
                     return Err(Status::internal("the stream ended before its end"));
                 };
                 let call = self.open.pop_front().unwrap();
-                self.tally.note(answer.duplicate);
-                self.answered(&call, answer.seq);
+                self.tally.note(answer.responses[0].duplicate);
+                self.answered(&call, answer.responses[0].seq);
             }
         };
         let answered: Result<(), Status> = answered.await;
@@ -344,15 +345,13 @@ fn as_request(uuid: &str, lease_generation: u64, call: &Call) -> v1::AppendMessa
     let Act::Say(text) = &call.act else { unreachable!("only messages go through the pipeline") };
     v1::AppendMessagesRequest {
         task_uuid: uuid.to_owned(),
-        body: Some(v1::append_messages_request::Body::Message(says(text))),
-        request_id: call.request_id.clone(),
+        messages: vec![new_fields(says(text)).named(&call.request_id)],
         lease_generation,
-        ..Default::default()
     }
 }
 
 fn says(text: &str) -> v1::Message {
-    v1::Message { role: "user".to_owned(), content: text.to_owned(), ..Default::default() }
+    v1::Message { role: v1::Role::User.into(), content: text.to_owned(), ..Default::default() }
 }
 
 /// Makes a call; answers the number it was told and whether it had happened before.
@@ -372,10 +371,8 @@ async fn perform(
         Act::Say(text) => {
             let request = v1::AppendMessageRequest {
                 task_uuid,
-                body: Some(v1::append_message_request::Body::Message(says(&text))),
-                request_id,
+                message: Some(new_fields(says(&text)).named(request_id)),
                 lease_generation,
-                ..Default::default()
             };
             let answer = raw.append_message(request).await?.into_inner();
             Ok((answer.seq, answer.duplicate))

@@ -80,7 +80,7 @@ impl Drop for Plain {
 async fn reads_go_on(api: &mut Api, work: &Work, messages: u64) {
     assert_eq!(task(api, work).await.last_seq, messages);
     assert_eq!(view(api, work.current()).await.lines().count() as u64, messages);
-    let ask = pb::StreamMessagesRequest { kinds: vec!["message".to_owned()], ..work.messages() };
+    let ask = pb::StreamMessagesRequest { kinds: vec![pb::RecordKind::Message.into()], ..work.messages() };
     let lines = all(api.stream_messages(ask).await).await.unwrap();
     assert_eq!(lines.iter().map(|batch| batch.records.len() as u64).sum::<u64>(), messages);
     assert_eq!(api.list_tasks(pb::ListTasksRequest::default()).await.unwrap().into_inner().tasks.len(), 1);
@@ -123,7 +123,7 @@ async fn a_disk_that_is_full_at_the_start_is_served_read_only_until_there_is_roo
     let why = test_support::wire::refused(api.append_message(work.say("two")).await);
     assert_eq!(why.reason, ErrorReason::ReadOnly);
     let info = api.get_server_info(pb::GetServerInfoRequest {}).await.unwrap().into_inner();
-    assert_eq!(info.read_only, why.data["cause"]);
+    assert_eq!(info.read_only_reason, why.data["cause"]);
     reads_go_on(&mut api, &work, 1).await;
     let health = || {
         let mut health = HealthClient::new(channel.clone());

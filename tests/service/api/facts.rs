@@ -4,7 +4,7 @@ use contextstore_proto::v1 as pb;
 use prost_types::Timestamp;
 
 use test_support::server::{DEADLINE, TestServer, eventually};
-use test_support::wire::{Api, Work, all, api, files, refused, say, start, start_as, task};
+use test_support::wire::{Api, Appending, Work, all, api, files, refused, say, start, start_as, task};
 
 /// Bytes of all files below a directory.
 fn bytes_below(dir: &std::path::Path) -> u64 {
@@ -25,8 +25,8 @@ async fn statistics_count_what_is_there() {
     let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
     let mut tokens = 0;
     for number in 0..5 {
-        let request =
-            pb::AppendMessageRequest { pinned: number == 0, ..work.say(&"word ".repeat(number + 1)) };
+        let request = work.say(&"word ".repeat(number + 1));
+        let request = if number == 0 { request.pinned() } else { request };
         tokens += client.append_message(request).await.unwrap().into_inner().tokens;
     }
     client.rewind_task(work.rewind(2)).await.unwrap();
@@ -34,7 +34,7 @@ async fn statistics_count_what_is_there() {
         let call = pb::RecordToolCallRequest {
             task_uuid: task_uuid.clone(),
             tool_name: "ls".to_owned(),
-            status: status.to_owned(),
+            status: pb::ToolCallStatus::from_name(status).unwrap().into(),
             lease_generation,
             ..Default::default()
         };
@@ -108,7 +108,7 @@ async fn statistics_count_what_is_there() {
 async fn counters_never_turn_over() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
-    let config = pb::TaskConfig { durability: "process".to_owned(), ..Default::default() };
+    let config = pb::TaskConfig { durability: pb::Durability::Process.into(), ..Default::default() };
     let work = start_as(&mut api, pb::StartTaskRequest { config: Some(config), ..Default::default() }).await;
     const MOST: u64 = (1 << 53) - 1;
     let most = pb::UpdateStatisticsRequest {
@@ -159,12 +159,12 @@ async fn the_server_says_what_it_is_and_takes() {
     let server = TestServer::start_configured(&keys).await;
     let info = api(&server).await.get_server_info(pb::GetServerInfoRequest {}).await.unwrap().into_inner();
     assert_eq!((info.version.as_str(), info.format_version), (env!("CARGO_PKG_VERSION"), 1));
-    assert_eq!((info.durability.as_str(), info.lease_ttl.unwrap().seconds), ("each", 90));
+    assert_eq!((info.durability().name(), info.lease_ttl.unwrap().seconds), ("each", 90));
     assert_eq!(
         (info.data_dir.as_str(), info.process_id),
         (server.data_dir().to_str().unwrap(), server.pid())
     );
-    assert_eq!(info.read_only, "");
+    assert_eq!(info.read_only_reason, "");
     for feature in ["watch", "pipelined_append"] {
         assert!(info.features.iter().any(|known| known == feature));
     }
@@ -201,7 +201,7 @@ async fn five(api: &mut Api) -> Vec<pb::Task> {
                 model: "m".to_owned(),
                 llm_provider: "openai".to_owned(),
                 context_length: Some(7),
-                durability: "each".to_owned(),
+                durability: pb::Durability::Each.into(),
                 extra_json: r#"{"x":1}"#.to_owned(),
                 ..Default::default()
             }),
@@ -239,14 +239,14 @@ async fn tasks_are_listed_by_what_they_are() {
     async fn listed(api: &mut Api, filter: pb::TaskFilter) -> Vec<String> {
         let request = pb::ListTasksRequest {
             filter: Some(filter),
-            order: "created_asc".to_owned(),
+            order: pb::TaskOrder::CreatedAsc.into(),
             ..Default::default()
         };
         let tasks = api.list_tasks(request).await.unwrap().into_inner().tasks;
         tasks.into_iter().map(|task| task.uuid).collect()
     }
     let statuses = |words: &[&str]| pb::TaskFilter {
-        statuses: words.iter().map(|word| (*word).to_owned()).collect(),
+        statuses: words.iter().map(|word| pb::TaskStatus::from_name(word).unwrap().into()).collect(),
         ..Default::default()
     };
     // The catalog may be behind by a second.
@@ -307,7 +307,7 @@ async fn tasks_are_listed_by_what_they_are() {
         ..whole
     };
     assert_eq!(failed, expected);
-    assert_eq!((failed.error_message.as_str(), failed.status.as_str()), ("broke", "failed"));
+    assert_eq!((failed.error_message.as_str(), failed.status().name()), ("broke", "failed"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -329,7 +329,7 @@ async fn pages_neither_repeat_nor_lose_a_task() {
         let expected: Vec<&str> = expected.iter().map(|at| made[*at].uuid.as_str()).collect();
         for page_size in [1, 2, 5, 1000, 0] {
             let ask = |page_token: String| pb::ListTasksRequest {
-                order: order.to_owned(),
+                order: pb::TaskOrder::from_name(order).unwrap_or_default().into(),
                 page_size,
                 page_token,
                 ..Default::default()
@@ -361,22 +361,22 @@ async fn pages_neither_repeat_nor_lose_a_task() {
     }
     let first = pb::ListTasksRequest { page_size: 2, ..Default::default() };
     let token = api.list_tasks(first).await.unwrap().into_inner().next_page_token;
-    let ask = |order: &str, page_size, page_token: &str| pb::ListTasksRequest {
-        order: order.to_owned(),
+    let ask = |order, page_size, page_token: &str| pb::ListTasksRequest {
+        order,
         page_size,
         page_token: page_token.to_owned(),
         ..Default::default()
     };
     for (request, field) in [
-        (ask("created_asc", 2, &token), "page_token"),
-        (ask("", 2, "made up"), "page_token"),
-        (ask("", 2, &token[1..]), "page_token"),
-        (ask("", 1001, ""), "page_size"),
-        (ask("sideways", 0, ""), "order"),
+        (ask(pb::TaskOrder::CreatedAsc.into(), 2, &token), "page_token"),
+        (ask(0, 2, "made up"), "page_token"),
+        (ask(0, 2, &token[1..]), "page_token"),
+        (ask(0, 1001, ""), "page_size"),
+        (ask(99, 0, ""), "order"),
     ] {
         assert_eq!(refused(api.list_tasks(request).await).fields, [field]);
     }
-    let gossip = pb::TaskFilter { statuses: vec!["asleep".to_owned()], ..Default::default() };
+    let gossip = pb::TaskFilter { statuses: vec![99], ..Default::default() };
     let request = pb::ListTasksRequest { filter: Some(gossip), ..Default::default() };
     assert_eq!(refused(api.list_tasks(request).await).fields, ["filter.statuses"]);
 }

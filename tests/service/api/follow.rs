@@ -9,9 +9,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-use super::pipeline::piped;
 use test_support::server::{DEADLINE, TestServer};
-use test_support::wire::{Work, all, api, holder, reason, refused, say, start, start_as, task, why};
+use test_support::wire::{Work, all, api, holder, piped, reason, refused, say, start, start_as, task, why};
 
 /// Nothing happens to a context without being asked.
 const STILL: (&str, &str) = ("compression.auto", "false");
@@ -44,7 +43,7 @@ async fn names(stream: &mut Streaming<pb::StreamMessagesResponse>, count: usize)
 }
 
 fn appended(seq: u64) -> impl Fn(&Event) -> bool {
-    move |event| matches!(event, Event::Appended(told) if told.seq == seq)
+    move |event| matches!(event, Event::MessageAppended(told) if told.seq == seq)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -54,8 +53,11 @@ async fn a_followed_history_goes_on_with_what_is_appended() {
     let work = start(&mut api).await;
     say(&mut api, &work, "one").await;
     let mut whole = api.stream_messages(following(&work)).await.unwrap().into_inner();
-    let request =
-        pb::StreamMessagesRequest { from_seq: 2, kinds: vec!["message".to_owned()], ..following(&work) };
+    let request = pb::StreamMessagesRequest {
+        from_seq: 2,
+        kinds: vec![pb::RecordKind::Message.into()],
+        ..following(&work)
+    };
     let mut later = api.stream_messages(request).await.unwrap().into_inner();
     let request = pb::StreamMessagesRequest { limit: 4, ..following(&work) };
     let mut limited = api.stream_messages(request).await.unwrap().into_inner();
@@ -141,24 +143,24 @@ async fn a_watcher_is_told_of_everything_as_it_happens() {
     let sent = sent.into_inner();
     let told = next(&mut stream).await;
     assert!(told.time.unwrap().seconds > 1_700_000_000);
-    let Event::Appended(message) = told.event.unwrap() else { panic!() };
-    assert_eq!((message.seq, message.role.as_str(), message.tokens), (2, "assistant", sent.tokens));
+    let Event::MessageAppended(message) = told.event.unwrap() else { panic!() };
+    assert_eq!((message.seq, message.role().name(), message.tokens), (2, "assistant", sent.tokens));
 
     api.rewind_task(work.rewind(1)).await.unwrap();
-    let Event::Rewritten(rewrite) = next_event(&mut stream).await else { panic!() };
-    assert_eq!((rewrite.generation, rewrite.strategy.as_str(), rewrite.covers), (1, "rewind", 2));
+    let Event::ViewRewritten(rewrite) = next_event(&mut stream).await else { panic!() };
+    assert_eq!((rewrite.generation, rewrite.kind().name(), rewrite.last_seq), (1, "rewind", 2));
 
     for (status, expected) in [("", "success"), ("error", "error")] {
         let call = pb::RecordToolCallRequest {
             task_uuid: task_uuid.clone(),
             tool_name: "a \"tool\"".to_owned(),
-            status: status.to_owned(),
+            status: pb::ToolCallStatus::from_name(status).unwrap_or_default().into(),
             lease_generation,
             ..Default::default()
         };
         let seq = api.record_tool_call(call).await.unwrap().into_inner().seq;
-        let Event::ToolCall(call) = next_event(&mut stream).await else { panic!() };
-        assert_eq!((call.seq, call.tool_name.as_str(), call.status.as_str()), (seq, "a \"tool\"", expected));
+        let Event::ToolCallRecorded(call) = next_event(&mut stream).await else { panic!() };
+        assert_eq!((call.seq, call.tool_name.as_str(), call.status().name()), (seq, "a \"tool\"", expected));
     }
     for plan_type in ["initial", ""] {
         let plan = pb::AppendPlanRequest {
@@ -170,7 +172,7 @@ async fn a_watcher_is_told_of_everything_as_it_happens() {
             ..Default::default()
         };
         let id = api.append_plan(plan).await.unwrap().into_inner().id;
-        let Event::Plan(plan) = next_event(&mut stream).await else { panic!() };
+        let Event::PlanAppended(plan) = next_event(&mut stream).await else { panic!() };
         assert_eq!((plan.id, plan.plan_type.as_str()), (id, plan_type));
     }
 
@@ -185,7 +187,9 @@ async fn a_watcher_is_told_of_everything_as_it_happens() {
     let pause = pb::PauseTaskRequest { task_uuid: task_uuid.clone(), lease_generation, ..Default::default() };
     api.pause_task(pause).await.unwrap();
     let status = |event| match event {
-        Event::Status(told) => (told.status, told.error_message, told.lease_generation),
+        Event::StatusChanged(told) => {
+            (told.status().name().to_owned(), told.error_message, told.lease_generation)
+        }
         other => panic!("{other:?}"),
     };
     let text = |status: &str, error: &str, lease| (status.to_owned(), error.to_owned(), lease);
@@ -255,7 +259,7 @@ async fn nothing_is_missed_between_two_watches() {
             for expected in at as u64 + 2..=seq {
                 assert!(appended(expected)(&next_event(&mut stream).await), "behind {token}");
             }
-            assert!(matches!(next_event(&mut stream).await, Event::Plan(plan) if plan.id == 1));
+            assert!(matches!(next_event(&mut stream).await, Event::PlanAppended(plan) if plan.id == 1));
         }
         let mut stream = client.watch_task(work.watch(&with_plan)).await.unwrap().into_inner();
         for expected in 6..=seq {
@@ -271,7 +275,9 @@ async fn nothing_is_missed_between_two_watches() {
         assert!(appended(seq)(&next_event(&mut again.into_inner()).await));
         // From the very beginning.
         let mut stream = client.watch_task(work.watch("v1.0.0.0")).await.unwrap().into_inner();
-        assert!(matches!(next_event(&mut stream).await, Event::Status(told) if told.lease_generation == 1));
+        assert!(
+            matches!(next_event(&mut stream).await, Event::StatusChanged(told) if told.lease_generation == 1)
+        );
         assert!(appended(1)(&next_event(&mut stream).await));
     }
 }
@@ -285,7 +291,7 @@ async fn a_watcher_that_comes_back_late_misses_nothing() {
         say(&mut api, &work, &"x".repeat(1 << 20)).await;
     }
     let mut stream = api.watch_task(work.watch("v1.0.0.0")).await.unwrap().into_inner();
-    assert!(matches!(next_event(&mut stream).await, Event::Status(_)));
+    assert!(matches!(next_event(&mut stream).await, Event::StatusChanged(_)));
     for seq in 1..=17 {
         assert!(appended(seq)(&next_event(&mut stream).await));
     }
@@ -295,7 +301,7 @@ async fn a_watcher_that_comes_back_late_misses_nothing() {
 async fn a_watcher_that_does_not_read_lags() {
     let server = TestServer::start_configured(&[("limits.message_bytes", "1MiB"), STILL]).await;
     let mut client = api(&server).await;
-    let config = pb::TaskConfig { durability: "process".to_owned(), ..Default::default() };
+    let config = pb::TaskConfig { durability: pb::Durability::Process.into(), ..Default::default() };
     let work =
         start_as(&mut client, pb::StartTaskRequest { config: Some(config), ..Default::default() }).await;
     let mut slow = test_support::wire::narrow(&server).await;
@@ -310,7 +316,7 @@ async fn a_watcher_that_does_not_read_lags() {
     let mut expected = 1;
     let skipped = loop {
         match next_event(&mut stream).await {
-            Event::Appended(told) => {
+            Event::MessageAppended(told) => {
                 assert_eq!(told.seq, expected);
                 expected += 1;
             }

@@ -80,7 +80,7 @@ async fn a_part_of_the_history_is_chosen_by_number_kind_and_limit() {
         from_seq,
         to_seq,
         limit,
-        kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+        kinds: kinds.iter().map(|kind| pb::RecordKind::from_name(kind).map_or(99, Into::into)).collect(),
         ..work.messages()
     };
     for (request, expected) in [
@@ -153,16 +153,16 @@ async fn tool_calls_are_recorded_in_a_log_of_their_own() {
     let full = pb::RecordToolCallRequest {
         arguments_json: r#"{ "path": "/tmp", "n": 1.50 }"#.to_owned(),
         result_json: r#"["a", {"b": null}]"#.to_owned(),
-        status: "success".to_owned(),
-        duration_ms: Some(0),
+        status: pb::ToolCallStatus::Success.into(),
+        duration: Some(prost_types::Duration::default()),
         message_seq: Some(1),
         ..tool_call(&work, "ls")
     };
     let failed = pb::RecordToolCallRequest {
         output_ref: "out-7".to_owned(),
-        status: "error".to_owned(),
+        status: pb::ToolCallStatus::Error.into(),
         error: "no such file".to_owned(),
-        duration_ms: Some(1500),
+        duration: Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 }),
         ..tool_call(&work, "cat")
     };
     for (number, call) in [(1, full), (2, failed), (3, tool_call(&work, "pwd"))] {
@@ -212,7 +212,7 @@ async fn tool_calls_are_recorded_in_a_log_of_their_own() {
         (both, "output_ref"),
         (tool_call(&work, ""), "tool_name"),
         (tool_call(&work, &"n".repeat(1025)), "tool_name"),
-        (pb::RecordToolCallRequest { status: "maybe".to_owned(), ..tool_call(&work, "x") }, "status"),
+        (pb::RecordToolCallRequest { status: 99, ..tool_call(&work, "x") }, "status"),
         (
             pb::RecordToolCallRequest { arguments_json: "{".to_owned(), ..tool_call(&work, "x") },
             "arguments_json",
@@ -366,7 +366,7 @@ async fn summaries_are_found_and_stand_in_the_view() {
     assert_eq!((found.summary.as_str(), found.compressed_message_count), ("summary up to 4", 4));
     assert_eq!((found.original_tokens, found.summary_tokens, found.tokens_saved), (40, 5, 35));
     assert_eq!(
-        (found.strategy.as_str(), found.model.as_str(), found.ratio),
+        (found.strategy().name(), found.model.as_str(), found.ratio),
         ("summarize", "extractive", 0.125)
     );
     assert!(found.create_time.is_some());

@@ -31,7 +31,7 @@ fn micros(time: Option<Timestamp>) -> i64 {
 async fn is_still(api: &Api, work: &Work, renewed: i64) {
     let begun = Instant::now();
     eventually(DEADLINE, || async {
-        let told = micros(lease(&mut api.clone(), work).await.renewed_time);
+        let told = micros(lease(&mut api.clone(), work).await.renew_time);
         (begun.elapsed() >= Duration::from_millis(50) && (told - renewed).abs() < 10_000).then_some(())
     })
     .await;
@@ -182,7 +182,7 @@ async fn the_times_of_a_lease_are_told() {
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let first = lease(&mut api, &work).await;
-    let (acquired, renewed) = (micros(first.acquired_time), micros(first.renewed_time));
+    let (acquired, renewed) = (micros(first.acquire_time), micros(first.renew_time));
     assert!(acquired <= renewed);
     assert_eq!(micros(first.expire_time) - renewed, 30_000_000);
     // Reading renews nothing; a renewal and an accepted change do, a refused one does not.
@@ -197,13 +197,13 @@ async fn the_times_of_a_lease_are_told() {
                     _ => drop(say(&mut api, &work, "hi").await),
                 }
                 let now = lease(&mut api, &work).await;
-                (micros(now.renewed_time) >= last + 20_000).then_some(now)
+                (micros(now.renew_time) >= last + 20_000).then_some(now)
             }
         };
         let now = eventually(DEADLINE, later).await;
-        assert_eq!(micros(now.acquired_time), acquired);
-        assert_eq!(micros(now.expire_time) - micros(now.renewed_time), 30_000_000);
-        last = micros(now.renewed_time);
+        assert_eq!(micros(now.acquire_time), acquired);
+        assert_eq!(micros(now.expire_time) - micros(now.renew_time), 30_000_000);
+        last = micros(now.renew_time);
     }
     let stale = Work { lease: 9, ..work.clone() };
     assert_eq!(reason(api.append_message(stale.say("no")).await), ErrorReason::StaleLease);

@@ -20,24 +20,24 @@ fn key() -> pb::TaskKey {
 
 fn config() -> pb::TaskConfig {
     pb::TaskConfig {
-        token_counter: "heuristic".to_owned(),
+        token_counter: pb::TokenCounter::Heuristic.into(),
         llm_provider: "anthropic".to_owned(),
         model: "large".to_owned(),
         context_length: Some(200_000),
-        durability: "each".to_owned(),
+        durability: pb::Durability::Each.into(),
         compression: Some(pb::CompressionConfig {
             auto: Some(false),
-            strategy: "prune".to_owned(),
+            strategy: pb::CompressionStrategy::Prune.into(),
             threshold: Some(0.5),
             token_threshold: Some(1000),
             max_request_bytes: Some(5000),
             enabled: Some(true),
             keep_recent_messages: Some(6),
             min_messages: Some(7),
-            complexity: "simple".to_owned(),
-            preset: "balanced".to_owned(),
-            summarizer: "extractive".to_owned(),
-            provider: "ollama".to_owned(),
+            complexity: pb::TaskComplexity::Simple.into(),
+            preset: pb::CompressionPreset::Balanced.into(),
+            summarizer: pb::Summarizer::Extractive.into(),
+            provider: pb::Provider::Ollama.into(),
             model: "small".to_owned(),
             summary_prompt: "Sum it up".to_owned(),
             final_summary_prompt: "The end".to_owned(),
@@ -112,7 +112,7 @@ async fn in_status(api: &mut Api, status: &str) -> Work {
     }
     // Nobody holds one that does not run.
     let lease = if status == "running" { work.lease } else { 0 };
-    assert_eq!(task(api, &work).await.status, status);
+    assert_eq!(task(api, &work).await.status().name(), status);
     Work { lease, ..work }
 }
 
@@ -138,7 +138,7 @@ async fn a_task_is_made_with_what_was_asked_for() {
     let found = task(&mut api, &work).await;
     for task in [&answered, &found] {
         assert_eq!((task.key.as_ref(), task.user.as_str()), (Some(&key()), "zoe"));
-        assert_eq!((task.status.as_str(), task.health.as_str()), ("running", "ok"));
+        assert_eq!((task.status().name(), task.health().name()), ("running", "ok"));
         assert_eq!(task.config, Some(config()));
         assert_eq!(task.directory, format!("running/{}", work.uuid));
         assert_eq!((task.lease_generation, task.view_generation, task.last_seq), (1, 0, 0));
@@ -204,7 +204,7 @@ async fn directories_and_answers_follow_the_status() {
     say(&mut client, &work, "hello").await;
 
     let paused = client.pause_task(pause(&work)).await.unwrap().into_inner().task.unwrap();
-    assert_eq!((paused.status.as_str(), paused.directory), ("paused", format!("paused/{}", work.uuid)));
+    assert_eq!((paused.status().name(), paused.directory), ("paused", format!("paused/{}", work.uuid)));
     assert!(paused.lease.is_none() && paused.lease_generation == 1);
     assert!(
         server.data_dir().join("paused").join(&work.uuid).exists() && !server.running(&work.uuid).exists()
@@ -214,14 +214,14 @@ async fn directories_and_answers_follow_the_status() {
     let resumed = client.resume_task(resume(&work, "b")).await.unwrap().into_inner();
     assert_eq!((resumed.lease_generation, resumed.lease_ttl.unwrap().seconds), (2, 30));
     let task_now = resumed.task.unwrap();
-    assert_eq!((task_now.status.as_str(), task_now.directory), ("running", format!("running/{}", work.uuid)));
+    assert_eq!((task_now.status().name(), task_now.directory), ("running", format!("running/{}", work.uuid)));
     assert_eq!(task_now.lease.unwrap().holder, holder("b"));
     let work = Work { lease: 2, ..work };
     assert_eq!(say(&mut client, &work, "on").await, 2);
 
     let ended = client.complete_task(complete(&work, "all is well\nreally")).await.unwrap();
     let ended = ended.into_inner().task.unwrap();
-    assert_eq!((ended.status.as_str(), ended.directory), ("completed", format!("completed/{}", work.uuid)));
+    assert_eq!((ended.status().name(), ended.directory), ("completed", format!("completed/{}", work.uuid)));
     assert!(ended.complete_time.is_some() && ended.lease.is_none());
     let dir = server.data_dir().join("completed").join(&work.uuid);
     assert_eq!(fs::read_to_string(dir.join("final_summary.txt")).unwrap(), "all is well\nreally\n");
@@ -229,13 +229,13 @@ async fn directories_and_answers_follow_the_status() {
     // A paused task can be ended too, by whoever comes: nobody holds it.
     let other = in_status(&mut client, "paused").await;
     let failed = client.fail_task(fail(&other, "no luck", "tried")).await.unwrap().into_inner().task.unwrap();
-    assert_eq!((failed.status.as_str(), failed.error_message.as_str()), ("failed", "no luck"));
+    assert_eq!((failed.status().name(), failed.error_message.as_str()), ("failed", "no luck"));
     assert_eq!(failed.directory, format!("completed/{}", other.uuid));
 
     for _ in 0..2 {
         let found = task(&mut client, &work).await;
         assert_eq!(
-            (found.status.as_str(), found.final_summary.as_str()),
+            (found.status().name(), found.final_summary.as_str()),
             ("completed", "all is well\nreally")
         );
         assert_eq!(found.last_seq, 2);
@@ -352,7 +352,7 @@ async fn a_task_that_does_not_run_cannot_be_started() {
             pb::StartTaskRequest { task_uuid: work.uuid.clone(), holder: holder("a"), ..Default::default() };
         let why = refused(api.start_task(again).await);
         assert_eq!((why.reason, &why.data["task_uuid"]), (ErrorReason::TaskExists, &work.uuid), "{status}");
-        assert_eq!(task(&mut api, &work).await.status, status);
+        assert_eq!(task(&mut api, &work).await.status().name(), status);
     }
 }
 
@@ -373,7 +373,7 @@ async fn a_configuration_is_replaced_as_a_whole() {
     assert_eq!(updated.config.as_ref(), Some(&new));
     let told = client.append_message(work.say("a text of some length")).await.unwrap().into_inner();
     let pressure = told.pressure.unwrap();
-    assert_eq!((pressure.limit, pressure.limit_source.as_str()), (10, "task"));
+    assert_eq!((pressure.limit, pressure.limit_source().name()), (10, "task"));
     server.restart().await;
     client = api(&server).await;
     assert_eq!(task(&mut client, &work).await.config, Some(new));

@@ -6,7 +6,7 @@ use contextstore_proto::v1 as pb;
 use serde_json::{Value, json};
 
 use test_support::server::{DEADLINE, TestServer, eventually};
-use test_support::wire::{Api, Work, api, start_as, task, view};
+use test_support::wire::{Api, Appending, Work, api, start_as, task, view};
 
 const BUDGET: u64 = 1 << 20;
 /// Base64 of an image.
@@ -46,8 +46,7 @@ async fn the_oldest_images_become_notes_in_batches() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api, BUDGET).await;
-    let mut pinned = work.json(image(0).to_string());
-    pinned.pinned = true;
+    let pinned = work.json(image(0).to_string()).pinned();
     api.append_message(pinned).await.unwrap();
     append(&mut api, &work, &json!({"role": "assistant", "content": "seen"})).await;
     const IMAGES: usize = 30;
@@ -173,17 +172,17 @@ async fn a_request_over_the_budget_of_its_task_is_made_to_fit() {
     let tool = |bytes: usize| {
         json!([{"type": "function", "function": {"name": "f", "description": "d".repeat(bytes)}}]).to_string()
     };
-    let asked = |tools: String, max_bytes| pb::StreamRequestRequest {
+    let asked = |tools: String, max_bytes| pb::RenderContextRequest {
         tools_json: tools,
         max_bytes,
         ..work.request("openai")
     };
     // What cannot be made to fit changes nothing, and neither does a limit of the call's own.
     let refused = |status: tonic::Status| assert!(status.message().contains("bytes"), "{status:?}");
-    refused(api.stream_request(asked(tool(2 << 20), 0)).await.unwrap_err());
-    refused(api.stream_request(asked(tool(400 << 10), BUDGET)).await.unwrap_err());
+    refused(api.render_context(asked(tool(2 << 20), 0)).await.unwrap_err());
+    refused(api.render_context(asked(tool(400 << 10), BUDGET)).await.unwrap_err());
     assert_eq!(view_generation(&mut api, &work).await, 0);
-    let pieces = test_support::wire::all(api.stream_request(asked(tool(400 << 10), 0)).await).await.unwrap();
+    let pieces = test_support::wire::all(api.render_context(asked(tool(400 << 10), 0)).await).await.unwrap();
     let body: Vec<u8> = pieces.iter().flat_map(|piece| piece.data.to_vec()).collect();
     assert!(body.len() as u64 <= BUDGET, "{} bytes", body.len());
     let body: Value = serde_json::from_slice(&body).unwrap();

@@ -4,11 +4,10 @@ use std::fs;
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
-use contextstore_proto::v1::append_message_request::Body;
 use serde_json::{Value, json};
 
 use test_support::server::TestServer;
-use test_support::wire::{Api, Work, api, reason, refused, say, start, task, view};
+use test_support::wire::{Api, Appending, Work, api, reason, refused, say, start, task, view};
 
 /// The last line of a task's log, up to its checksum.
 fn last_line(server: &TestServer, work: &Work) -> String {
@@ -45,7 +44,7 @@ async fn append(
 }
 
 fn fields(work: &Work, message: pb::Message) -> pb::AppendMessageRequest {
-    pb::AppendMessageRequest { body: Some(Body::Message(message)), ..work.json("") }
+    work.fields(message)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,12 +97,7 @@ async fn a_message_of_an_sdk_stands_as_it_came() {
         assert_eq!((found.0.as_str(), found.1.as_str()), (body, line), "{sent}");
     }
     // What has a field of its own beside the message comes from there.
-    let request = pb::AppendMessageRequest {
-        pinned: true,
-        output_ref: "out-1".to_owned(),
-        request_id: "r-1".to_owned(),
-        ..work.say("pinned")
-    };
+    let request = work.say("pinned").named("r-1").pinned().output_ref("out-1");
     let (body, _) = append(&server, &mut api, &work, request).await;
     assert_eq!(body, r#","content":"pinned","pinned":true,"output_ref":"out-1","request_id":"r-1""#);
 }
@@ -114,7 +108,7 @@ async fn a_message_by_its_fields_becomes_an_openai_message() {
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let text = |role: &str, content: &str| pb::Message {
-        role: role.to_owned(),
+        role: pb::Role::from_name(role).unwrap_or_default().into(),
         content: content.to_owned(),
         ..Default::default()
     };
@@ -142,7 +136,7 @@ async fn a_message_by_its_fields_becomes_an_openai_message() {
     // A message that only calls tools has no content. Both types of calls; arguments are text, valid or not.
     let call = |id: &str, kind: &str, arguments: &str| pb::ToolCall {
         id: id.to_owned(),
-        r#type: kind.to_owned(),
+        r#type: pb::ToolCallType::from_name(kind).unwrap_or_default().into(),
         name: "grep".to_owned(),
         arguments: arguments.to_owned(),
     };
@@ -182,7 +176,7 @@ async fn both_forms_of_one_message_are_the_same() {
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let message = pb::Message {
-        role: "tool".to_owned(),
+        role: pb::Role::Tool.into(),
         content: "x".to_owned(),
         tool_call_id: "c".to_owned(),
         tool_name: "t".to_owned(),
@@ -199,10 +193,10 @@ async fn a_message_that_says_two_things_is_refused() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
-    let user = || pb::Message { role: "user".to_owned(), ..Default::default() };
-    let call = |id: &str, kind: &str, name: &str| pb::ToolCall {
+    let user = || pb::Message { role: pb::Role::User.into(), ..Default::default() };
+    let call = |id: &str, kind: i32, name: &str| pb::ToolCall {
         id: id.to_owned(),
-        r#type: kind.to_owned(),
+        r#type: kind,
         name: name.to_owned(),
         ..Default::default()
     };
@@ -213,31 +207,35 @@ async fn a_message_that_says_two_things_is_refused() {
     };
     let both = pb::Message { content: "a".to_owned(), content_json: "[]".to_owned(), ..user() };
     let cases = [
-        (fields(&work, both), "message.content_json"),
-        (fields(&work, pb::Message::default()), "message.role"),
-        (pb::AppendMessageRequest { body: None, ..work.say("") }, "message"),
-        (with(r#""text""#, ""), "message.content_json"),
-        (with("[1", ""), "message.content_json"),
-        (with("", "[]"), "message.extra_json"),
-        (with("", r#"{"role":"system"}"#), "message.extra_json"),
-        (with("", r#"{"r\u006fle":"system"}"#), "message.extra_json"),
-        (with("", r#"{"a":1,"a":1}"#), "message.extra_json"),
-        (with("", r#"{"\ud800":1,"\udc00":1}"#), "message.extra_json"),
-        (calls(call("", "", "ls")), "message.tool_calls"),
-        (calls(call("c", "", "")), "message.tool_calls"),
-        (calls(call("c", "robot", "ls")), "message.tool_calls"),
-        (work.json(r#"{"role":"user","content":"a","role":"user"}"#), "message_json"),
-        (work.json("[]"), "message_json"),
-        (work.json(r#"{"content":"a"}"#), "message_json.role"),
-        (work.json(r#"{"role":"robot"}"#), "message_json.role"),
-        (work.json(r#"{"role":"user","content":7}"#), "message_json.content"),
-        (work.json(r#"{"role":"user","content":null}"#), "message_json.content"),
-        (work.json(r#"{"role":"user","content":[1]}"#), "message_json.content"),
-        (work.json(r#"{"role":"user","content":"","tool_calls":{}}"#), "message_json.tool_calls"),
-        (work.json(r#"{"role":"assistant","tool_calls":[{}]}"#), "message_json.tool_calls"),
-        (with(r#"[{"text":"a"}]"#, ""), "message.content_json"),
-        (pb::AppendMessageRequest { output_ref: "a/b".to_owned(), ..work.say("a") }, "output_ref"),
-        (pb::AppendMessageRequest { output_ref: "..".to_owned(), ..work.say("a") }, "output_ref"),
+        (fields(&work, both), "message.fields.content_json"),
+        (fields(&work, pb::Message::default()), "message.fields.role"),
+        (pb::AppendMessageRequest { message: None, ..work.say("") }, "message"),
+        (
+            pb::AppendMessageRequest { message: Some(pb::NewMessage::default()), ..work.say("") },
+            "message.body",
+        ),
+        (with(r#""text""#, ""), "message.fields.content_json"),
+        (with("[1", ""), "message.fields.content_json"),
+        (with("", "[]"), "message.fields.extra_json"),
+        (with("", r#"{"role":"system"}"#), "message.fields.extra_json"),
+        (with("", r#"{"r\u006fle":"system"}"#), "message.fields.extra_json"),
+        (with("", r#"{"a":1,"a":1}"#), "message.fields.extra_json"),
+        (with("", r#"{"\ud800":1,"\udc00":1}"#), "message.fields.extra_json"),
+        (calls(call("", 0, "ls")), "message.fields.tool_calls"),
+        (calls(call("c", 0, "")), "message.fields.tool_calls"),
+        (calls(call("c", 99, "ls")), "message.fields.tool_calls"),
+        (work.json(r#"{"role":"user","content":"a","role":"user"}"#), "message.json"),
+        (work.json("[]"), "message.json"),
+        (work.json(r#"{"content":"a"}"#), "message.json.role"),
+        (work.json(r#"{"role":"robot"}"#), "message.json.role"),
+        (work.json(r#"{"role":"user","content":7}"#), "message.json.content"),
+        (work.json(r#"{"role":"user","content":null}"#), "message.json.content"),
+        (work.json(r#"{"role":"user","content":[1]}"#), "message.json.content"),
+        (work.json(r#"{"role":"user","content":"","tool_calls":{}}"#), "message.json.tool_calls"),
+        (work.json(r#"{"role":"assistant","tool_calls":[{}]}"#), "message.json.tool_calls"),
+        (with(r#"[{"text":"a"}]"#, ""), "message.fields.content_json"),
+        (work.say("a").output_ref("a/b"), "message.output_ref"),
+        (work.say("a").output_ref(".."), "message.output_ref"),
     ];
     for (request, field) in cases {
         let said = format!("{request:?}");
@@ -263,28 +261,28 @@ async fn an_append_is_told_how_full_the_context_is() {
         let told = api.append_message(work.say(&"word ".repeat(80))).await.unwrap().into_inner();
         tokens += told.tokens;
         let pressure = told.pressure.unwrap();
-        assert_eq!((pressure.tokens, pressure.limit, pressure.limit_source.as_str()), (tokens, 1000, "task"));
+        assert_eq!((pressure.tokens, pressure.limit, pressure.limit_source().name()), (tokens, 1000, "task"));
         assert!((pressure.ratio - tokens as f64 / 1000.0).abs() < 1e-9);
         assert_eq!(pressure.should_compress, tokens >= 500, "{tokens}");
         let stage = match pressure.ratio {
-            ratio if ratio < 0.6 => "NORMAL",
-            ratio if ratio < 0.8 => "WARN",
-            ratio if ratio < 0.9 => "PRUNE",
-            ratio if ratio <= 1.0 => "AGGRESSIVE",
-            _ => "EMERGENCY",
+            ratio if ratio < 0.6 => "normal",
+            ratio if ratio < 0.8 => "warn",
+            ratio if ratio < 0.9 => "prune",
+            ratio if ratio <= 1.0 => "aggressive",
+            _ => "emergency",
         };
-        assert_eq!(pressure.stage, stage);
-        stages.push(pressure.stage);
+        assert_eq!(pressure.stage().name(), stage);
+        stages.push(pressure.stage().name());
         let now = api.get_task(work.get()).await.unwrap().into_inner();
         assert_eq!(now.pressure.unwrap().tokens, tokens);
         assert_eq!(now.task.unwrap().statistics.unwrap().view_tokens, tokens);
     }
     stages.dedup();
-    assert_eq!(stages, ["NORMAL", "WARN", "PRUNE", "AGGRESSIVE", "EMERGENCY"]);
+    assert_eq!(stages, ["normal", "warn", "prune", "aggressive", "emergency"]);
     // Without a limit of its own there is a guess, which is told as one.
     let other = start(&mut api).await;
     let pressure = api.append_message(other.say("hi")).await.unwrap().into_inner().pressure.unwrap();
-    assert!(pressure.limit > 0 && pressure.limit_source == "default");
+    assert!(pressure.limit > 0 && pressure.limit_source().name() == "default");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -313,7 +311,7 @@ async fn messages_are_pinned_and_released() {
     let mut server = TestServer::start().await;
     let mut client = api(&server).await;
     let work = start(&mut client).await;
-    client.append_message(pb::AppendMessageRequest { pinned: true, ..work.say("one") }).await.unwrap();
+    client.append_message(work.say("one").pinned()).await.unwrap();
     say(&mut client, &work, "two").await;
     let (uuid, lease) = (work.uuid.clone(), work.lease);
     let pin = |seq| pb::PinMessageRequest {
@@ -360,14 +358,14 @@ async fn messages_are_pinned_and_released() {
 async fn at_most_4096_messages_are_pinned() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
-    let config = pb::TaskConfig { durability: "process".to_owned(), ..Default::default() };
+    let config = pb::TaskConfig { durability: pb::Durability::Process.into(), ..Default::default() };
     let request = pb::StartTaskRequest { config: Some(config), ..Default::default() };
     let work = test_support::wire::start_as(&mut api, request).await;
-    let pinned = super::pipeline::piped(pb::AppendMessageRequest { pinned: true, ..work.say("p") });
+    let pinned = test_support::wire::piped(work.say("p").pinned());
     let all = std::iter::repeat_n(pinned, 4096);
     let acks = test_support::wire::all(api.append_messages(tokio_stream::iter(all)).await).await.unwrap();
     assert_eq!(acks.len(), 4096);
-    let one_more = pb::AppendMessageRequest { pinned: true, ..work.say("p") };
+    let one_more = work.say("p").pinned();
     assert_eq!(refused(api.append_message(one_more.clone()).await).fields, ["pinned"]);
     assert_eq!(say(&mut api, &work, "not pinned").await, 4097);
     let pin = pb::PinMessageRequest {

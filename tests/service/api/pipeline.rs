@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
-use contextstore_proto::v1::append_message_request::Body;
 use prost::Message;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -16,47 +15,20 @@ use tonic::Code;
 
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::trace::Sabotage;
-use test_support::wire::{Api, Work, all, api, reason, say, start, start_as, task, why};
-
-/// What AppendMessages takes.
-pub(crate) fn piped(request: pb::AppendMessageRequest) -> pb::AppendMessagesRequest {
-    use pb::append_messages_request::Body as Piped;
-    pb::AppendMessagesRequest {
-        task_uuid: request.task_uuid,
-        body: request.body.map(|body| match body {
-            Body::Message(message) => Piped::Message(message),
-            Body::MessageJson(json) => Piped::MessageJson(json),
-        }),
-        pinned: request.pinned,
-        output_ref: request.output_ref,
-        request_id: request.request_id,
-        lease_generation: request.lease_generation,
-        more: Vec::new(),
-    }
-}
+use test_support::wire::{Api, Appending, Work, all, api, piped, reason, say, start, start_as, task, why};
 
 /// So many messages in each request, all of one task.
 fn together(requests: Vec<pb::AppendMessageRequest>, count: usize) -> Vec<pb::AppendMessagesRequest> {
-    use pb::new_message::Body as More;
-    let more = |request: &pb::AppendMessageRequest| pb::NewMessage {
-        body: request.body.clone().map(|body| match body {
-            Body::Message(message) => More::Message(message),
-            Body::MessageJson(json) => More::MessageJson(json),
-        }),
-        pinned: request.pinned,
-        output_ref: request.output_ref.clone(),
-        request_id: request.request_id.clone(),
-    };
     let batch = |batch: &[pb::AppendMessageRequest]| {
-        let (first, rest) = batch.split_first().unwrap();
-        pb::AppendMessagesRequest { more: rest.iter().map(more).collect(), ..piped(first.clone()) }
+        let messages = batch.iter().filter_map(|request| request.message.clone()).collect();
+        pb::AppendMessagesRequest { messages, ..piped(batch[0].clone()) }
     };
     requests.chunks(count).map(batch).collect()
 }
 
 /// The numbers of all messages that a response acknowledges.
 fn seqs(ack: &pb::AppendMessagesResponse) -> Vec<u64> {
-    std::iter::once(ack.seq).chain(ack.more.iter().map(|more| more.seq)).collect()
+    ack.responses.iter().map(|response| response.seq).collect()
 }
 
 /// The contents of a task's messages, as they stand in its log.
@@ -76,16 +48,16 @@ async fn responses_come_in_the_order_of_requests_of_several_tasks() {
     let requests: Vec<_> =
         (0..300).map(|number| piped(tasks[number % 3].say(&format!("message {number}")))).collect();
     let acks = all(api.append_messages(tokio_stream::iter(requests)).await).await.unwrap();
-    let seqs: Vec<u64> = acks.iter().map(|ack| ack.seq).collect();
+    let seqs: Vec<u64> = acks.iter().map(|ack| ack.responses[0].seq).collect();
     assert_eq!(seqs, (0..300).map(|number| number / 3 + 1).collect::<Vec<_>>());
     for (at, work) in tasks.iter().enumerate() {
         let expected: Vec<_> = (0..100).map(|number| format!("message {}", number * 3 + at)).collect();
         assert_eq!(contents(&server, work), expected);
     }
     let last = acks.last().unwrap();
-    assert!(!last.duplicate && last.tokens > 0);
+    assert!(!last.responses[0].duplicate && last.responses[0].tokens > 0);
     assert_eq!(
-        last.pressure.as_ref().unwrap().tokens,
+        last.responses[0].pressure.as_ref().unwrap().tokens,
         task(&mut api, &tasks[2]).await.statistics.unwrap().view_tokens
     );
 }
@@ -96,22 +68,19 @@ async fn messages_that_come_together_are_answered_together() {
     let mut api = api(&server).await;
     let work = start(&mut api).await;
     let requests: Vec<_> = (0..3000)
-        .map(|number| pb::AppendMessageRequest {
-            request_id: format!("call-{number}"),
-            ..work.say(&format!("message {number}"))
-        })
+        .map(|number| work.say(&format!("message {number}")).named(format!("call-{number}")))
         .collect();
     let sent = together(requests.clone(), 1024);
     let acks = all(api.append_messages(tokio_stream::iter(sent)).await).await.unwrap();
-    assert_eq!(acks.iter().map(|ack| ack.more.len()).collect::<Vec<_>>(), [1023, 1023, 951]);
+    assert_eq!(acks.iter().map(|ack| ack.responses.len()).collect::<Vec<_>>(), [1024, 1024, 952]);
     assert_eq!(acks.iter().flat_map(seqs).collect::<Vec<_>>(), (1..=3000).collect::<Vec<_>>());
-    assert!(acks.iter().flat_map(|ack| &ack.more).all(|more| more.tokens > 0 && more.pressure.is_some()));
+    assert!(acks.iter().flat_map(|ack| &ack.responses).all(|one| one.tokens > 0 && one.pressure.is_some()));
     assert_eq!(contents(&server, &work)[2999], "message 2999");
     // Sent again in other company, nothing changes.
     let again = together(requests[2500..].to_vec(), 3);
     let acks = all(api.append_messages(tokio_stream::iter(again)).await).await.unwrap();
     assert_eq!(acks.iter().flat_map(seqs).collect::<Vec<_>>(), (2501..=3000).collect::<Vec<_>>());
-    assert!(acks.iter().all(|ack| ack.duplicate && ack.more.iter().all(|more| more.duplicate)));
+    assert!(acks.iter().flat_map(|ack| &ack.responses).all(|one| one.duplicate));
     assert_eq!(task(&mut api, &work).await.last_seq, 3000);
 }
 
@@ -123,8 +92,8 @@ async fn of_messages_that_come_together_those_before_a_failure_are_answered() {
     for count in [1, 7, 20, 21, 40] {
         let work = start(&mut api).await;
         let mut requests: Vec<_> = (0..40).map(|number| work.say(&format!("{number}"))).collect();
-        requests[3].request_id = "used".to_owned();
-        requests[20].request_id = "used".to_owned();
+        requests[3] = requests[3].clone().named("used");
+        requests[20] = requests[20].clone().named("used");
         let sent = together(requests, count);
         let mut acks = api.append_messages(tokio_stream::iter(sent)).await.unwrap().into_inner();
         let mut told = Vec::new();
@@ -147,8 +116,8 @@ async fn messages_that_come_together_are_refused_together() {
     let wrong = vec![work.say("fine"), work.say("fine too"), work.json(r#"{"role":"nobody"}"#)];
     let large = vec![work.say(&"x".repeat(9 << 20)); 2];
     for (requests, reason, field, words) in [
-        (many, ErrorReason::InvalidField, Some("more"), "has more than 1023 elements"),
-        (wrong, ErrorReason::InvalidField, Some("more[1].message_json.role"), "system, developer, user"),
+        (many, ErrorReason::InvalidField, Some("messages"), "has more than 1024 elements"),
+        (wrong, ErrorReason::InvalidField, Some("messages[2].json.role"), "system, developer, user"),
         (large, ErrorReason::TooLarge, None, "at most 16777216 are allowed"),
     ] {
         let sent = together(requests, usize::MAX);
@@ -170,7 +139,7 @@ async fn each_is_acknowledged_while_the_stream_is_open() {
     let mut acks = api.append_messages(ReceiverStream::new(receive)).await.unwrap().into_inner();
     for seq in 1..=20 {
         send.send(piped(work.say("one more"))).await.unwrap();
-        assert_eq!(timeout(DEADLINE, acks.message()).await.unwrap().unwrap().unwrap().seq, seq);
+        assert_eq!(timeout(DEADLINE, acks.message()).await.unwrap().unwrap().unwrap().responses[0].seq, seq);
         // It is durable and to be seen by then.
         assert_eq!(task(&mut api, &work).await.last_seq, seq);
     }
@@ -191,14 +160,14 @@ async fn the_first_failure_ends_it_behind_what_went_before() {
     ] {
         let (work, other) = (start(&mut api).await, start(&mut api).await);
         let mut requests: Vec<_> = (0..40).map(|number| work.say(&format!("{number}"))).collect();
-        requests[3].request_id = "used".to_owned();
+        requests[3] = requests[3].clone().named("used");
         let wrong = &mut requests[20];
         match bad {
             "field" => *wrong = work.json("{}"),
             "lease" => wrong.lease_generation = 7,
             "task" => wrong.task_uuid = "018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10".to_owned(),
             "uuid" => wrong.task_uuid = "../../etc/passwd".to_owned(),
-            _ => wrong.request_id = "used".to_owned(),
+            _ => *wrong = wrong.clone().named("used"),
         }
         requests.push(other.say("behind"));
         let mut acks = api
@@ -207,7 +176,7 @@ async fn the_first_failure_ends_it_behind_what_went_before() {
             .unwrap()
             .into_inner();
         for seq in 1..=20 {
-            assert_eq!(acks.message().await.unwrap().unwrap().seq, seq, "{bad}");
+            assert_eq!(acks.message().await.unwrap().unwrap().responses[0].seq, seq, "{bad}");
         }
         assert_eq!(why(&acks.message().await.unwrap_err()).reason, expected, "{bad}");
         let told = (0..20).map(|number| number.to_string()).collect::<Vec<_>>();
@@ -240,7 +209,7 @@ async fn comes_to_rest(api: &Api, work: &Work) -> u64 {
 async fn what_is_durable_is_acknowledged_while_more_is_synced() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
-    let config = pb::TaskConfig { durability: "each".to_owned(), ..Default::default() };
+    let config = pb::TaskConfig { durability: pb::Durability::Each.into(), ..Default::default() };
     let work = start_as(&mut api, pb::StartTaskRequest { config: Some(config), ..Default::default() }).await;
     let log = server.running(&work.uuid).join("messages.jsonl");
     let _slow = Sabotage::begin(server.pid(), "fdatasync:delay_enter=50000", Some(&log));
@@ -251,7 +220,7 @@ async fn what_is_durable_is_acknowledged_while_more_is_synced() {
     let (arrived, mut arrivals) = mpsc::channel(MESSAGES);
     let reading = tokio::spawn(async move {
         while let Some(ack) = acks.message().await.unwrap() {
-            arrived.send(ack.seq).await.unwrap();
+            arrived.send(ack.responses[0].seq).await.unwrap();
         }
     });
     assert_eq!(arrivals.recv().await, Some(1));
@@ -284,7 +253,7 @@ async fn a_client_that_does_not_read_is_slowed_down_not_failed() {
     let taken = comes_to_rest(&api, &work).await;
     assert!(!sending.is_finished(), "all were taken: {taken}");
     for seq in 1..=MESSAGES {
-        assert_eq!(acks.message().await.unwrap().unwrap().seq, seq);
+        assert_eq!(acks.message().await.unwrap().unwrap().responses[0].seq, seq);
     }
     assert!(acks.message().await.unwrap().is_none());
     sending.await.unwrap();
@@ -319,7 +288,7 @@ async fn an_open_stream_does_not_hold_up_a_server_that_stops() {
     let (send, receive) = mpsc::channel(1);
     let mut acks = api.append_messages(ReceiverStream::new(receive)).await.unwrap().into_inner();
     send.send(piped(work.say("one"))).await.unwrap();
-    assert_eq!(acks.message().await.unwrap().unwrap().seq, 1);
+    assert_eq!(acks.message().await.unwrap().unwrap().responses[0].seq, 1);
     assert!(server.terminate().await.success());
     assert_eq!(why(&acks.message().await.unwrap_err()).reason, ErrorReason::Stopping);
 }
@@ -336,7 +305,7 @@ async fn an_append_that_was_cancelled_happened_wholly_or_not_at_all() {
     let mut usual = Duration::ZERO;
     for number in 0..300 {
         let text = format!("message {number} {}", "x".repeat(random.usize(0..20_000)));
-        let request = pb::AppendMessageRequest { request_id: format!("r{number}"), ..work.say(&text) };
+        let request = work.say(&text).named(format!("r{number}"));
         let wait = usual.mul_f64(random.f64() * 1.5);
         let first = timeout(wait, api.append_message(request.clone())).await;
         cancelled += u32::from(first.is_err());
@@ -370,7 +339,7 @@ async fn a_stream_that_was_cancelled_leaves_messages_up_to_some_point() {
         let requests: Vec<_> = (0..MESSAGES)
             .map(|number| {
                 let text = format!("{number}");
-                piped(pb::AppendMessageRequest { request_id: format!("r{number}"), ..work.say(&text) })
+                piped(work.say(&text).named(format!("r{number}")))
             })
             .collect();
         // At any time; or at some answer, which a slow machine comes to as well.
@@ -391,8 +360,8 @@ async fn a_stream_that_was_cancelled_leaves_messages_up_to_some_point() {
         assert!(seen.iter().enumerate().all(|(at, text)| *text == at.to_string()), "seed {seed}");
         left.insert(seen.len());
         let acks = all(api.append_messages(tokio_stream::iter(requests)).await).await.unwrap();
-        assert!(acks.iter().map(|ack| ack.seq).eq(1..=MESSAGES as u64), "seed {seed}");
-        assert!(acks.iter().take(told).all(|ack| ack.duplicate), "seed {seed}");
+        assert!(acks.iter().map(|ack| ack.responses[0].seq).eq(1..=MESSAGES as u64), "seed {seed}");
+        assert!(acks.iter().take(told).all(|ack| ack.responses[0].duplicate), "seed {seed}");
         let expected: Vec<_> = (0..MESSAGES).map(|number| number.to_string()).collect();
         assert_eq!(contents(&server, &work), expected, "seed {seed}");
     }

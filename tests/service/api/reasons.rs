@@ -16,7 +16,8 @@ use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::metric;
 use test_support::trace::Sabotage;
 use test_support::wire::{
-    Api, Why, Work, all, api, channel, exchange, framed, holder, narrow, refused, say, start, start_as, why,
+    Api, Appending, Why, Work, all, api, channel, exchange, framed, holder, narrow, refused, say, start,
+    start_as, why,
 };
 
 /// How a reason is come by, with the names of the data that has to come with it.
@@ -83,7 +84,7 @@ async fn provoke(reason: ErrorReason) -> How {
         }
         R::RequestIdReused => {
             let twice = async |api: &mut Api, work: &Work| {
-                let named = |text| pb::AppendMessageRequest { request_id: "r".to_owned(), ..work.say(text) };
+                let named = |text| work.say(text).named("r");
                 api.append_message(named("a")).await.unwrap();
                 refused(api.append_message(named("b")).await)
             };
@@ -92,7 +93,8 @@ async fn provoke(reason: ErrorReason) -> How {
         R::StaleView => {
             let stale = async |api: &mut Api, work: &Work| {
                 refused(
-                    api.stream_current(pb::StreamCurrentRequest { generation: 3, ..work.current() }).await,
+                    api.stream_current(pb::StreamCurrentRequest { generation: Some(3), ..work.current() })
+                        .await,
                 )
             };
             calm(stale, &["task_uuid", "given", "generation"]).await
@@ -124,7 +126,7 @@ async fn provoke(reason: ErrorReason) -> How {
         R::LimitUnknown => {
             let compact = async |api: &mut Api, work: &Work| {
                 let (task_uuid, lease_generation) = (work.uuid.clone(), work.lease);
-                let strategy = "compact".to_owned();
+                let strategy = pb::CompressionStrategy::Compact.into();
                 refused(
                     api.compress(pb::CompressRequest {
                         task_uuid,
@@ -287,8 +289,8 @@ async fn provoke(reason: ErrorReason) -> How {
         R::RequestTooLarge => {
             let large = async |api: &mut Api, work: &Work| {
                 say(api, work, &"x".repeat(1000)).await;
-                let asked = pb::StreamRequestRequest { max_bytes: 1000, ..work.request("ollama") };
-                refused(api.stream_request(asked).await)
+                let asked = pb::RenderContextRequest { max_bytes: 1000, ..work.request("ollama") };
+                refused(api.render_context(asked).await)
             };
             calm(large, &["size", "limit"]).await
         }
@@ -439,7 +441,7 @@ async fn quarantined() -> How {
     // It can be read as far as it goes, and the rest is served.
     let found = test_support::wire::task(&mut client, &work).await;
     assert_eq!(
-        (found.health.as_str(), found.directory),
+        (found.health().name(), found.directory),
         ("quarantined", format!("quarantine/{}", work.uuid))
     );
     all(client.stream_messages(work.messages()).await).await.unwrap();
@@ -481,7 +483,7 @@ async fn newer_format() -> How {
     let server = TestServer::start_in(root, &[]).await;
     let mut api = api(&server).await;
     let work = Work { uuid: uuid.into_string().unwrap(), lease: 0 };
-    assert_eq!(test_support::wire::task(&mut api, &work).await.health, "newer_format");
+    assert_eq!(test_support::wire::task(&mut api, &work).await.health().name(), "newer_format");
     assert!(!test_support::wire::view(&mut api, work.current()).await.is_empty());
     How::Call(refused(api.append_message(work.say("more")).await), &["task_uuid", "found"])
 }
@@ -498,7 +500,7 @@ async fn read_only() -> How {
     drop(sabotage);
     let why = refused(api.append_message(works[2].say("more")).await);
     let info = api.get_server_info(pb::GetServerInfoRequest {}).await.unwrap().into_inner();
-    assert_eq!(info.read_only, why.data["cause"]);
+    assert_eq!(info.read_only_reason, why.data["cause"]);
     for work in &works {
         assert_eq!(test_support::wire::task(&mut api, work).await.last_seq, 0);
     }
@@ -521,7 +523,7 @@ async fn catalog() -> How {
 fn ask(work: &Work, provider: &str) -> pb::ChatRequest {
     pb::ChatRequest {
         task_uuid: work.uuid.clone(),
-        provider: provider.to_owned(),
+        provider: pb::Provider::from_name(provider).unwrap_or_default().into(),
         model: "m".to_owned(),
         lease_generation: work.lease,
         ..Default::default()
@@ -636,7 +638,7 @@ async fn a_call_that_failed_can_be_repeated_with_the_same_id() {
     let mut api = api(&server).await;
     let work = start_as(&mut api, pb::StartTaskRequest::default()).await;
     let log = server.running(&work.uuid).join("messages.jsonl");
-    let named = |id: &str| pb::AppendMessageRequest { request_id: id.to_owned(), ..work.say(id) };
+    let named = |id: &str| work.say(id).named(id);
     for (inject, reason) in [
         ("fdatasync:error=EIO", ErrorReason::WriteFailed),
         ("pwrite64:error=ENOSPC", ErrorReason::DiskFull),
@@ -664,7 +666,7 @@ async fn a_failing_sync_ends_a_stream_before_what_is_behind_it() {
     let log = server.running(&work.uuid).join("messages.jsonl");
     let sabotage = Sabotage::begin(server.pid(), "fdatasync:error=EIO", Some(&log));
     let requests = [work.say("one"), other.say("two"), work.say("three"), other.say("four")];
-    let requests = requests.map(super::pipeline::piped);
+    let requests = requests.map(test_support::wire::piped);
     let ended = all(api.append_messages(tokio_stream::iter(requests)).await).await;
     drop(sabotage);
     assert_eq!(refused(ended).reason, ErrorReason::WriteFailed);

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use test_support::server::TestServer;
 use test_support::wire::{Api, Work, all, api, reason, refused, say, start};
 
-async fn bytes(api: &mut Api, asked: pb::StreamRequestRequest) -> Vec<u8> {
-    let pieces = all(api.stream_request(asked).await).await.unwrap();
+async fn bytes(api: &mut Api, asked: pb::RenderContextRequest) -> Vec<u8> {
+    let pieces = all(api.render_context(asked).await).await.unwrap();
     assert!(pieces.iter().all(|piece| (1..=256 << 10).contains(&piece.data.len())));
     pieces.iter().flat_map(|piece| piece.data.to_vec()).collect()
 }
 
-async fn body(api: &mut Api, asked: pb::StreamRequestRequest) -> Value {
+async fn body(api: &mut Api, asked: pb::RenderContextRequest) -> Value {
     serde_json::from_slice(&bytes(api, asked).await).unwrap()
 }
 
@@ -36,7 +36,7 @@ async fn a_body_has_all_that_a_provider_wants() {
     append(&mut api, &work, said).await;
 
     let tools = json!([{"type": "function", "function": {"name": "read"}}]).to_string();
-    let asked = |provider| pb::StreamRequestRequest {
+    let asked = |provider| pb::RenderContextRequest {
         params_json: r#"{"max_tokens":5}"#.to_owned(),
         tools_json: tools.clone(),
         ..work.request(provider)
@@ -96,11 +96,11 @@ async fn what_is_not_given_comes_from_the_task() {
     };
     let request = pb::StartTaskRequest { config: Some(config), ..Default::default() };
     let work = test_support::wire::start_as(&mut api, request).await;
-    let unnamed = pb::StreamRequestRequest { model: String::new(), ..work.request("openai") };
+    let unnamed = pb::RenderContextRequest { model: String::new(), ..work.request("openai") };
     assert_eq!(body(&mut api, unnamed.clone()).await["model"], "the task's");
     say(&mut api, &work, &"x".repeat(200)).await;
-    assert_eq!(reason(api.stream_request(unnamed.clone()).await), ErrorReason::RequestTooLarge);
-    let more = pb::StreamRequestRequest { max_bytes: 1000, ..unnamed };
+    assert_eq!(reason(api.render_context(unnamed.clone()).await), ErrorReason::RequestTooLarge);
+    let more = pb::RenderContextRequest { max_bytes: 1000, ..unnamed };
     assert_eq!(body(&mut api, more).await["model"], "the task's");
 }
 
@@ -111,18 +111,18 @@ async fn what_cannot_be_rendered_is_named() {
     let work = start(&mut api).await;
     let base = || work.request("openai");
     for (asked, field) in [
-        (pb::StreamRequestRequest { provider: String::new(), ..base() }, "provider"),
-        (pb::StreamRequestRequest { provider: "lm_studio".to_owned(), ..base() }, "provider"),
-        (pb::StreamRequestRequest { model: String::new(), ..base() }, "model"),
-        (pb::StreamRequestRequest { params_json: "[]".to_owned(), ..base() }, "params_json"),
-        (pb::StreamRequestRequest { params_json: r#"{"messages":[]}"#.to_owned(), ..base() }, "params_json"),
-        (pb::StreamRequestRequest { tools_json: "{}".to_owned(), ..base() }, "tools_json"),
-        (pb::StreamRequestRequest { task_uuid: "17".to_owned(), ..base() }, "task_uuid"),
+        (pb::RenderContextRequest { provider: 0, ..base() }, "provider"),
+        (pb::RenderContextRequest { provider: 99, ..base() }, "provider"),
+        (pb::RenderContextRequest { model: String::new(), ..base() }, "model"),
+        (pb::RenderContextRequest { params_json: "[]".to_owned(), ..base() }, "params_json"),
+        (pb::RenderContextRequest { params_json: r#"{"messages":[]}"#.to_owned(), ..base() }, "params_json"),
+        (pb::RenderContextRequest { tools_json: "{}".to_owned(), ..base() }, "tools_json"),
+        (pb::RenderContextRequest { task_uuid: "17".to_owned(), ..base() }, "task_uuid"),
     ] {
-        assert_eq!(refused(api.stream_request(asked).await).fields, [field]);
+        assert_eq!(refused(api.render_context(asked).await).fields, [field]);
     }
     let gone = Work::nobody("018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10");
-    assert_eq!(reason(api.stream_request(gone.request("openai")).await), ErrorReason::TaskNotFound);
+    assert_eq!(reason(api.render_context(gone.request("openai")).await), ErrorReason::TaskNotFound);
 }
 
 /// Half a character in a tool's output must not stop an agent.

@@ -9,10 +9,9 @@ use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
 use serde_json::{Value, json};
 
-use super::pipeline::piped;
 use test_support::dynamic::{Answers, Caller, service};
 use test_support::server::TestServer;
-use test_support::wire::{Work, all, api, reason, refused, start, start_as, task, why};
+use test_support::wire::{Appending, Work, all, api, piped, reason, refused, start, start_as, task, why};
 
 /// One call that changes something.
 struct Change {
@@ -34,7 +33,7 @@ fn holder(instance: &str) -> Value {
 
 /// Every call that has a request_id but DeleteTask, which leaves nothing that could remember one.
 fn changes() -> Vec<Change> {
-    let say = |text: &str| json!({"messageJson": json!({"role": "user", "content": text}).to_string()});
+    let say = |text: &str| json!({"role": "user", "content": text}).to_string();
     vec![
         change(
             "StartTask",
@@ -50,8 +49,16 @@ fn changes() -> Vec<Change> {
         change("CompleteTask", json!({}), Some(json!({"finalSummary": "t"}))),
         change("FailTask", json!({"errorMessage": "e"}), Some(json!({"errorMessage": "f"}))),
         change("UpdateTask", json!({"config": {"model": "m"}}), Some(json!({"config": {"model": "n"}}))),
-        change("AppendMessage", say("a"), Some(say("b"))),
-        change("AppendMessages", say("a"), Some(say("b"))),
+        change(
+            "AppendMessage",
+            json!({"message": {"json": say("a")}}),
+            Some(json!({"message": {"json": say("b")}})),
+        ),
+        change(
+            "AppendMessages",
+            json!({"messages": [{"json": say("a")}]}),
+            Some(json!({"messages": [{"json": say("b")}]})),
+        ),
         change("PinMessage", json!({"seq": 1}), Some(json!({"seq": 2}))),
         change("UnpinMessage", json!({"seq": 1}), Some(json!({"seq": 2}))),
         change("RewindTask", json!({"seq": 1}), Some(json!({"seq": 2}))),
@@ -66,7 +73,10 @@ fn changes() -> Vec<Change> {
 fn no_call_with_a_request_id_is_left_out() {
     let with_id: BTreeSet<String> = service()
         .methods()
-        .filter(|method| method.input().get_field_by_name("request_id").is_some())
+        .filter(|method| {
+            let named = ["request_id", "message", "messages"];
+            named.into_iter().any(|field| method.input().get_field_by_name(field).is_some())
+        })
         .map(|method| method.name().to_owned())
         .collect();
     // Some have stories of their own: `tests/chat/repeat.rs`, `tests/compress`, `tests/service/fork.rs`.
@@ -78,7 +88,16 @@ fn no_call_with_a_request_id_is_left_out() {
 
 fn with(request: &Value, more: Value) -> Value {
     let mut request = request.clone();
-    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let fields = request.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    // The name of an append is in its message.
+    for path in ["/message", "/messages/0"] {
+        if request.pointer(path).is_some()
+            && let Some(name) = request.as_object_mut().unwrap().remove("requestId")
+        {
+            request.pointer_mut(path).unwrap()["requestId"] = name;
+        }
+    }
     request
 }
 
@@ -93,7 +112,7 @@ async fn told(caller: &Caller, method: &str, request: &Value) -> Value {
     let mut told = answers.json().remove(0);
     if let Some(task) = told["task"].as_object_mut() {
         if let Some(lease) = task.get_mut("lease").and_then(Value::as_object_mut) {
-            lease.remove("renewedTime");
+            lease.remove("renewTime");
             lease.remove("expireTime");
         }
         task["statistics"].as_object_mut().unwrap().remove("bytesOnDisk");
@@ -102,6 +121,9 @@ async fn told(caller: &Caller, method: &str, request: &Value) -> Value {
         statistics.remove("bytesOnDisk");
     }
     told.as_object_mut().unwrap().remove("duplicate");
+    if let Some(first) = told.pointer_mut("/responses/0").and_then(Value::as_object_mut) {
+        first.remove("duplicate");
+    }
     told
 }
 
@@ -128,8 +150,10 @@ async fn a_repeated_call_changes_nothing_and_is_answered_like_the_first() {
             lease = started["leaseGeneration"].as_str().unwrap().to_owned();
             for text in ["one", "two"] {
                 let request = json!({
-                    "taskUuid": uuid, "leaseGeneration": lease, "requestId": text,
-                    "messageJson": json!({"role": "user", "content": text}).to_string(),
+                    "taskUuid": uuid, "leaseGeneration": lease,
+                    "message": {
+                        "json": json!({"role": "user", "content": text}).to_string(), "requestId": text,
+                    },
                 });
                 told(&caller, "AppendMessage", &request).await;
             }
@@ -167,7 +191,7 @@ async fn a_repeated_call_changes_nothing_and_is_answered_like_the_first() {
             if !matches!(method, "StartTask" | "RecordToolCall" | "AppendPlan") {
                 let used = with(whose, json!({"requestId": "one", "seq": 9}));
                 let used = if method == "AppendMessage" || method == "AppendMessages" {
-                    with(&with(whose, json!({"requestId": "one"})), change.request.clone())
+                    with(&change.request, with(whose, json!({"requestId": "one"})))
                 } else if method == "PinMessage" || method == "UnpinMessage" || method == "RewindTask" {
                     used
                 } else {
@@ -186,20 +210,19 @@ async fn a_repeated_append_says_so() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
-    let named = |request| pb::AppendMessageRequest { request_id: "r".to_owned(), ..request };
+    let named = |request: pb::AppendMessageRequest| request.named("r");
     assert!(!api.append_message(named(work.say("a"))).await.unwrap().into_inner().duplicate);
     let again = api.append_message(named(work.say("a"))).await.unwrap().into_inner();
     assert!(again.duplicate && again.seq == 1);
     let piped_again = all(api.append_messages(tokio_stream::iter([piped(named(work.say("a")))])).await).await;
-    assert!(piped_again.unwrap()[0].duplicate);
+    assert!(piped_again.unwrap()[0].responses[0].duplicate);
     // Both forms of a message are the same call; what differs in anything is not.
-    let fields = pb::Message { role: "user".to_owned(), content: "a".to_owned(), ..Default::default() };
-    let body = Some(pb::append_message_request::Body::Message(fields));
-    let fields = named(pb::AppendMessageRequest { body, ..work.say("") });
+    let fields = pb::Message { role: pb::Role::User.into(), content: "a".to_owned(), ..Default::default() };
+    let fields = named(work.fields(fields));
     assert!(api.append_message(fields).await.unwrap().into_inner().duplicate);
     for other in [
-        pb::AppendMessageRequest { pinned: true, ..work.say("a") },
-        pb::AppendMessageRequest { output_ref: "o".to_owned(), ..work.say("a") },
+        work.say("a").pinned(),
+        work.say("a").output_ref("o"),
         work.json(r#"{"role":"system","content":"a"}"#),
         work.json(r#"{"role":"user","content":"a","x":1}"#),
     ] {
@@ -242,13 +265,10 @@ async fn a_repeated_append_says_so() {
 async fn the_last_1024_are_remembered() {
     let mut server = TestServer::start().await;
     let mut client = api(&server).await;
-    let config = pb::TaskConfig { durability: "process".to_owned(), ..Default::default() };
+    let config = pb::TaskConfig { durability: pb::Durability::Process.into(), ..Default::default() };
     let work =
         start_as(&mut client, pb::StartTaskRequest { config: Some(config), ..Default::default() }).await;
-    let named = |work: &Work, number: u64| pb::AppendMessageRequest {
-        request_id: format!("r{number}"),
-        ..work.say(&format!("message {number}"))
-    };
+    let named = |work: &Work, number: u64| work.say(&format!("message {number}")).named(format!("r{number}"));
     let requests: Vec<_> = (1..=1025).map(|number| piped(named(&work, number))).collect();
     all(client.append_messages(tokio_stream::iter(requests)).await).await.unwrap();
     for round in 0..2 {
@@ -283,7 +303,7 @@ async fn a_request_id_is_visible_ascii() {
     let server = TestServer::start().await;
     let mut api = api(&server).await;
     let work = start(&mut api).await;
-    let named = |id: &str| pb::AppendMessageRequest { request_id: id.to_owned(), ..work.say("a") };
+    let named = |id: &str| work.say("a").named(id);
     let longest = "!#~".repeat(42) + "zz";
     for fine in ["x", longest.as_str()] {
         assert!(!api.append_message(named(fine)).await.unwrap().into_inner().duplicate);
@@ -291,7 +311,7 @@ async fn a_request_id_is_visible_ascii() {
     }
     for bad in [format!("{longest}z"), "a b".to_owned(), "é".to_owned(), "\u{7f}".to_owned(), "\n".to_owned()]
     {
-        assert_eq!(refused(api.append_message(named(&bad)).await).fields, ["request_id"], "{bad:?}");
+        assert_eq!(refused(api.append_message(named(&bad)).await).fields, ["message.request_id"], "{bad:?}");
     }
     assert_eq!(task(&mut api, &work).await.last_seq, 2);
 }

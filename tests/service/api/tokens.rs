@@ -20,7 +20,7 @@ async fn append(api: &mut Api, work: &Work, text: &str) -> pb::AppendMessageResp
 }
 
 fn config(token_counter: &str) -> Option<pb::TaskConfig> {
-    let token_counter = token_counter.to_owned();
+    let token_counter = pb::TokenCounter::from_name(token_counter).unwrap_or_default().into();
     Some(pb::TaskConfig { token_counter, context_length: Some(100_000), ..Default::default() })
 }
 
@@ -50,16 +50,19 @@ async fn every_task_has_the_counter_that_it_asks_for() {
         let work = start_as(&mut api, request).await;
         assert_eq!(append(&mut api, &work, text).await.tokens, tokens, "{word}");
         let told = usage(&mut api, &work, "").await;
-        assert_eq!((told.counter.as_str(), told.counted_tokens, told.tools_tokens), (counter, tokens, 0));
+        assert_eq!(
+            (told.token_counter().name(), told.counted_tokens, told.tools_tokens),
+            (counter, tokens, 0)
+        );
         assert_eq!((told.messages, told.calibration), (1, 1.0));
         let info = api.get_task(work.get()).await.unwrap().into_inner();
-        assert_eq!(info.task.unwrap().config.unwrap().token_counter, word);
+        assert_eq!(info.task.unwrap().config.unwrap().token_counter().name(), word);
         assert_eq!(info.pressure, told.pressure);
     }
     for field in ["config.token_counter", "config.extra_json"] {
         let mut config = config("o200k").unwrap();
         match field {
-            "config.token_counter" => config.token_counter = "O200K".to_owned(),
+            "config.token_counter" => config.token_counter = 9,
             _ => config.extra_json = r#"{"token_counter":"o200k"}"#.to_owned(),
         }
         let request = pb::StartTaskRequest {
@@ -88,7 +91,7 @@ async fn another_counter_is_for_messages_that_come_later() {
     };
     client.update_task(update).await.unwrap();
     let told = usage(&mut client, &work, "").await;
-    assert_eq!((told.counted_tokens, told.counter.as_str()), (first, "o200k"));
+    assert_eq!((told.counted_tokens, told.token_counter().name()), (first, "o200k"));
     let second = append(&mut client, &work, &text).await.tokens;
     assert_ne!(first, second);
     // As it is after a restart.
@@ -96,7 +99,7 @@ async fn another_counter_is_for_messages_that_come_later() {
     server.restart().await;
     client = api(&server).await;
     let told = usage(&mut client, &work, "").await;
-    assert_eq!((told.counted_tokens, told.counter.as_str()), (first + second, "o200k"));
+    assert_eq!((told.counted_tokens, told.token_counter().name()), (first + second, "o200k"));
     assert_eq!(append(&mut client, &work, &text).await.tokens, second);
 }
 
@@ -138,13 +141,8 @@ async fn reported_usage_calibrates_what_callers_are_told() {
     let counted = usage(&mut client, &work, "").await.counted_tokens;
     assert!(counted > 400);
     // What came out of a cache was read too; the answer to the call was not.
-    let answer = pb::AppendMessageRequest {
-        body: Some(pb::append_message_request::Body::MessageJson(
-            r#"{"role":"assistant","content":"An answer of some length, that was no input of the call."}"#
-                .to_owned(),
-        )),
-        ..work.say("")
-    };
+    let answer = work
+        .json(r#"{"role":"assistant","content":"An answer of some length, that was no input of the call."}"#);
     let answer = client.append_message(answer).await.unwrap().into_inner().tokens;
     let told = client.record_usage(report(&work, counted / 10, counted)).await.unwrap().into_inner();
     let now = usage(&mut client, &work, TOOLS).await;
@@ -153,7 +151,7 @@ async fn reported_usage_calibrates_what_callers_are_told() {
     assert_eq!(now.counted_tokens, counted + answer);
     let calibrated = |tokens: u64| (tokens as f64 * now.calibration + 1e-6) as u64;
     assert_eq!(told.pressure.unwrap().tokens, calibrated(counted + answer));
-    assert_eq!(now.pressure.clone().unwrap().tokens, calibrated(counted + answer + now.tools_tokens));
+    assert_eq!(now.pressure.unwrap().tokens, calibrated(counted + answer + now.tools_tokens));
     let got = client.get_task(work.get()).await.unwrap().into_inner();
     assert_eq!(got.pressure.unwrap().tokens, calibrated(counted + answer));
     assert_eq!(got.task.unwrap().statistics.unwrap().view_tokens, counted + answer);
@@ -196,7 +194,7 @@ async fn the_pressure_is_never_less_than_what_the_provider_reported() {
     let counted = usage(&mut client, &work, "").await.counted_tokens;
     assert!(counted < 20_000);
     let told = client.record_usage(report(&work, 195_000, 0)).await.unwrap().into_inner().pressure.unwrap();
-    assert_eq!((told.tokens, told.stage.as_str(), told.should_compress), (195_000, "AGGRESSIVE", true));
+    assert_eq!((told.tokens, told.stage().name(), told.should_compress), (195_000, "aggressive", true));
     // A report of what no cache had says nothing of the view.
     for _ in 0..5 {
         client.record_usage(report(&work, 40, 0)).await.unwrap();

@@ -29,8 +29,10 @@ async fn an_empty_view_is_one_response_without_data() {
     // And so is what is left when all of it has been read.
     let work = talk(&mut api, 3).await;
     let end = lines(1, 3).len() as u64;
-    let rest =
-        all(api.stream_current(pb::StreamCurrentRequest { offset: end, ..work.current() }).await).await;
+    let rest = all(api
+        .stream_current(pb::StreamCurrentRequest { offset: end, generation: Some(0), ..work.current() })
+        .await)
+    .await;
     let nothing = pb::StreamCurrentResponse { offset: end, total_bytes: end, ..Default::default() };
     assert_eq!(rest.unwrap(), [nothing]);
 }
@@ -72,11 +74,15 @@ async fn an_interrupted_read_goes_on_where_it_was() {
     let work = talk(&mut api, 20).await;
     let whole = lines(1, 20);
     for offset in [0, 1, 40, whole.len() - 1] {
-        let request = pb::StreamCurrentRequest { offset: offset as u64, ..work.current() };
+        let request =
+            pb::StreamCurrentRequest { offset: offset as u64, generation: Some(0), ..work.current() };
         assert_eq!(view(&mut api, request).await, whole[offset..]);
     }
-    let behind = pb::StreamCurrentRequest { offset: whole.len() as u64 + 1, ..work.current() };
+    let behind =
+        pb::StreamCurrentRequest { offset: whole.len() as u64 + 1, generation: Some(0), ..work.current() };
     assert_eq!(refused(api.stream_current(behind).await).fields, ["offset"]);
+    let of_any = pb::StreamCurrentRequest { offset: 1, ..work.current() };
+    assert_eq!(refused(api.stream_current(of_any).await).fields, ["generation"]);
 
     // A number that was left out would empty the view.
     assert_eq!(refused(api.rewind_task(work.rewind(0)).await).fields, ["seq"]);
@@ -85,12 +91,13 @@ async fn an_interrupted_read_goes_on_where_it_was() {
     // A view that was rewritten cannot be gone on with; the newest generation is named.
     assert_eq!(api.rewind_task(work.rewind(5)).await.unwrap().into_inner().generation, 1);
     for (generation, offset, found) in [
-        (0, 0, Some(lines(1, 5))),
-        (1, 0, Some(lines(1, 5))),
-        (1, 40, Some(lines(1, 5)[40..].to_owned())),
-        (0, 40, None),
-        (2, 0, None),
-        (2, 40, None),
+        (None, 0, Some(lines(1, 5))),
+        (Some(1), 0, Some(lines(1, 5))),
+        (Some(1), 40, Some(lines(1, 5)[40..].to_owned())),
+        (Some(0), 0, None),
+        (Some(0), 40, None),
+        (Some(2), 0, None),
+        (Some(2), 40, None),
     ] {
         let request = pb::StreamCurrentRequest { generation, offset, ..work.current() };
         match found {
@@ -98,7 +105,7 @@ async fn an_interrupted_read_goes_on_where_it_was() {
             None => {
                 let why = refused(api.stream_current(request).await);
                 assert_eq!((why.reason, why.data["generation"].as_str()), (ErrorReason::StaleView, "1"));
-                assert_eq!(why.data["given"], generation.to_string());
+                assert_eq!(why.data["given"], generation.unwrap().to_string());
             }
         }
     }
@@ -154,7 +161,7 @@ async fn the_view_as_it_was_after_a_message() {
             assert_eq!(chunks[0].total_bytes, expected.len() as u64, "after {seq}");
             assert_eq!(view(&mut client, as_of(seq)).await, expected, "after {seq}");
         }
-        let middle = pb::StreamCurrentRequest { offset: 10, chunk_bytes: 5, ..as_of(5) };
+        let middle = pb::StreamCurrentRequest { offset: 10, generation: Some(0), chunk_bytes: 5, ..as_of(5) };
         assert_eq!(view(&mut client, middle).await, lines(1, 5)[10..]);
         let why = refused(client.stream_current(as_of(9)).await);
         assert_eq!((why.reason, why.data["last_seq"].as_str()), (ErrorReason::MessageNotFound, "8"));

@@ -101,13 +101,13 @@ async fn what_is_not_configured_is_named_before_anything_happens() {
         ("ollama", "", "llm.providers.ollama.model"),
     ] {
         let new = pb::NewMessage {
-            body: Some(pb::new_message::Body::MessageJson(r#"{"role":"user","content":"x"}"#.to_owned())),
+            body: Some(pb::new_message::Body::Json(r#"{"role":"user","content":"x"}"#.to_owned())),
             ..Default::default()
         };
         let request = pb::ChatRequest {
             task_uuid: work.uuid.clone(),
             lease_generation: work.lease,
-            provider: provider.to_owned(),
+            provider: pb::Provider::from_name(provider).unwrap_or_default().into(),
             model: model.to_owned(),
             messages: vec![new],
             ..Default::default()
@@ -126,9 +126,9 @@ async fn a_request_that_is_wrong_changes_nothing() {
     let bad = json!({"role": "robot", "content": "bad"});
     let ask = scene.ask_with("openai", &[good.clone(), bad]);
     let told = why(&scene.api.chat(ask).await.unwrap_err());
-    assert_eq!(told.fields, ["messages[1].message_json.role"]);
+    assert_eq!(told.fields, ["messages[1].json.role"]);
     for (request, field) in [
-        (pb::ChatRequest { provider: "clippy".to_owned(), ..scene.ask("", "x") }, "provider"),
+        (pb::ChatRequest { provider: 99, ..scene.ask("", "x") }, "provider"),
         (pb::ChatRequest { params_json: "[]".to_owned(), ..scene.ask("openai", "x") }, "params_json"),
         (
             pb::ChatRequest { params_json: r#"{"stream":false}"#.to_owned(), ..scene.ask("openai", "x") },

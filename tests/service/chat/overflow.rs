@@ -19,7 +19,7 @@ fn states_its_limit(provider: &str) -> bool {
 fn by_itself(config: pb::TaskConfig) -> pb::TaskConfig {
     let compression = pb::CompressionConfig { auto: Some(true), ..Default::default() };
     let compression = config.compression.or(Some(compression));
-    pb::TaskConfig { token_counter: "heuristic".to_owned(), compression, ..config }
+    pb::TaskConfig { token_counter: pb::TokenCounter::Heuristic.into(), compression, ..config }
 }
 
 /// A task with about 9 000 tokens in it, more than a model takes and less than the server knows of.
@@ -49,7 +49,7 @@ async fn a_context_that_is_refused_as_too_long_is_compressed_and_sent_once_more(
         let mut scene = Scene::new(&[]).await;
         long_talk(&mut scene, knows_much()).await;
         let before = pressure(&mut scene).await;
-        assert!(before.tokens > TAKES && before.limit_source == "task", "{before:?}");
+        assert!(before.tokens > TAKES && before.limit_source().name() == "task", "{before:?}");
         scene.fake.script(&json!({"takes": TAKES, "times": 9}));
         let heard = scene.chat(scene.ask(provider, "And now?")).await;
         heard.whole();
@@ -57,7 +57,7 @@ async fn a_context_that_is_refused_as_too_long_is_compressed_and_sent_once_more(
         let bytes: Vec<u64> = requests.iter().map(|request| request["bytes"].as_u64().unwrap()).collect();
         assert!((2..=3).contains(&bytes.len()) && bytes[1] < bytes[0] / 4 * 3, "{provider}: {bytes:?}");
         let after = pressure(&mut scene).await;
-        assert_eq!(after.limit_source, "provider", "{provider}");
+        assert_eq!(after.limit_source().name(), "provider", "{provider}");
         assert!(after.tokens <= after.limit, "{provider}: {after:?}");
         if states_its_limit(provider) {
             assert_eq!(after.limit, TAKES, "{provider}");
@@ -125,7 +125,7 @@ async fn files_go_before_words_and_the_limit_stays_what_the_model_states() {
         assert!(body.contains("What does the file say?") && body.contains("Step 0:"), "{provider}: {body}");
         assert!(body.contains("file left out") && !body.contains("JVBER"), "{provider}: {body}");
         let after = pressure(&mut scene).await;
-        assert_eq!((after.limit, after.limit_source.as_str()), (20_000, "provider"), "{provider}");
+        assert_eq!((after.limit, after.limit_source().name()), (20_000, "provider"), "{provider}");
         assert!(after.tokens < after.limit / 2, "{provider}: {after:?}");
     }
 }
@@ -156,7 +156,7 @@ async fn a_limit_above_the_count_corrects_the_count() {
     };
     scene.api.record_usage(report).await.unwrap();
     let taken = pressure(&mut scene).await;
-    assert_eq!((taken.limit, taken.limit_source.as_str()), (before.limit, "task"), "{taken:?}");
+    assert_eq!((taken.limit, taken.limit_source().name()), (before.limit, "task"), "{taken:?}");
 }
 
 /// A refusal of so long an answer is no refusal of the context.
@@ -238,8 +238,8 @@ async fn the_limit_of_the_model_that_is_asked_counts() {
     // The same for agents that send requests themselves.
     long_talk(&mut scene, named()).await;
     let rendered = async |scene: &mut Scene, provider: &str| {
-        let request = pb::StreamRequestRequest { model: "fake".to_owned(), ..scene.work.request(provider) };
-        let pieces = all(scene.api.stream_request(request).await).await.unwrap();
+        let request = pb::RenderContextRequest { model: "fake".to_owned(), ..scene.work.request(provider) };
+        let pieces = all(scene.api.render_context(request).await).await.unwrap();
         pieces.iter().map(|piece| piece.data.len()).sum::<usize>()
     };
     let whole = rendered(&mut scene, "openai").await;

@@ -22,7 +22,7 @@ async fn an_answer_is_streamed_appended_and_counted() {
         let heard = scene.chat(scene.ask_with(provider, &messages)).await;
         let done = heard.whole().clone();
         let started = heard.started.as_ref().unwrap();
-        assert_eq!((started.provider.as_str(), started.model.as_str()), (provider, "fake"));
+        assert_eq!((started.provider().name(), started.model.as_str()), (provider, "fake"));
         assert_eq!(*started.seqs.last().unwrap() + 1, done.seq);
         assert_eq!(heard.text, "It is raining in 東京 today, bring an umbrella.");
         assert!(heard.pieces > 1, "it did not come in pieces");
@@ -192,7 +192,7 @@ async fn the_task_and_the_server_say_who_is_asked_if_the_call_does_not() {
     let mut scene = Scene::new(&[("llm.provider", "ollama")]).await;
     let heard = scene.chat(scene.ask("", "Hello")).await;
     let started = heard.started.unwrap();
-    assert_eq!((started.provider.as_str(), started.model.as_str()), ("ollama", "fake"));
+    assert_eq!((started.provider().name(), started.model.as_str()), ("ollama", "fake"));
     let config = pb::TaskConfig {
         llm_provider: "anthropic".to_owned(),
         model: "of-the-task".to_owned(),
@@ -202,11 +202,11 @@ async fn the_task_and_the_server_say_who_is_asked_if_the_call_does_not() {
     scene.work = start_as(&mut scene.api, request).await;
     let heard = scene.chat(scene.ask("", "Hello")).await;
     let started = heard.started.unwrap();
-    assert_eq!((started.provider.as_str(), started.model.as_str()), ("anthropic", "of-the-task"));
+    assert_eq!((started.provider().name(), started.model.as_str()), ("anthropic", "of-the-task"));
     let ask = pb::ChatRequest { model: "of-the-call".to_owned(), ..scene.ask("openai", "") };
     let heard = scene.chat(ask).await;
     let started = heard.started.unwrap();
-    assert_eq!((started.provider.as_str(), started.model.as_str()), ("openai", "of-the-call"));
+    assert_eq!((started.provider().name(), started.model.as_str()), ("openai", "of-the-call"));
 }
 
 /// One connection does for one turn after the other.

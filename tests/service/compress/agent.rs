@@ -8,7 +8,7 @@ use serde_json::json;
 
 use test_support::scene::{Scene, assistant, by_hand, calls, content, result, user, words};
 use test_support::server::{DEADLINE, TestServer, eventually};
-use test_support::wire::{reason, refused, task, view};
+use test_support::wire::{Appending, reason, refused, task, view};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
@@ -47,7 +47,7 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     assert!(shown.starts_with("[Summary of messages 2–16]\n## Goal\n- Step 2: ") && shown.ends_with(summary));
     assert_eq!(after[4..9], before[16..]);
     assert_eq!(content(&after[9]), "meanwhile");
-    assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("agent", "my-model"));
+    assert_eq!((done.summary_author().name(), done.model.as_str()), ("agent", "my-model"));
     assert!(done.compressed && done.summary_id == 1 && done.generation == 1, "{done:?}");
     assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (21, 9, 13));
     assert!(done.tokens_after < done.tokens_before);
@@ -61,8 +61,8 @@ async fn an_agent_is_told_what_to_summarise_and_its_summary_is_put_there() {
     // A token is good once; the same call again is told what it did, also by another server.
     for _ in 0..2 {
         let again = scene.committed(commit.clone()).await;
-        assert_eq!((again.compressed, again.reason.as_str(), again.generation), (true, "duplicate", 1));
-        assert_eq!((again.summarizer.as_str(), again.model.as_str()), ("agent", "my-model"));
+        assert_eq!((again.compressed, again.duplicate, again.generation), (true, true, 1));
+        assert_eq!((again.summary_author().name(), again.model.as_str()), ("agent", "my-model"));
         // The one message more came while the agent was at it.
         assert_eq!((again.messages_before, again.messages_after, again.messages_removed), (22, 10, 13));
         assert_eq!(again.tokens_removed, done.tokens_removed);
@@ -223,10 +223,7 @@ async fn a_summary_that_is_no_good_is_refused_and_another_one_is_taken() {
     let mut scene = Scene::new(100_000).await;
     scene.talk(12).await;
     scene.append(&calls(&["a"])).await;
-    let output = pb::AppendMessageRequest {
-        output_ref: "out-7".to_owned(),
-        ..scene.work.json(result("a", "a long listing").to_string())
-    };
+    let output = scene.work.json(result("a", "a long listing").to_string()).output_ref("out-7");
     scene.api.append_message(output).await.unwrap();
     for number in 15..=25 {
         scene.append(&user(&words(number))).await;
@@ -456,14 +453,14 @@ async fn an_agent_is_told_why_there_is_nothing_to_summarise() {
     scene.talk(6).await;
     let why = refused(scene.begin(scene.agent("")).await);
     assert_eq!((why.reason, why.data["cause"].as_str()), (ErrorReason::NothingToSummarize, "nothing"));
-    assert_eq!(scene.compress(scene.ask("")).await.unwrap().0.reason, "nothing");
+    assert_eq!(scene.compress(scene.ask("")).await.unwrap().0.skip_reason().name(), "nothing");
     for seq in 2..=6 {
         scene.pin(seq).await;
     }
     let begin = pb::BeginCompactionRequest { target_tokens: Some(1), ..scene.agent("") };
-    assert_eq!(refused(scene.begin(begin).await).data["cause"], "over");
+    assert_eq!(refused(scene.begin(begin).await).data["cause"], "incompressible");
     let ask = pb::CompressRequest { target_tokens: Some(1), ..scene.ask("") };
-    assert_eq!(scene.compress(ask).await.unwrap().0.reason, "over");
+    assert_eq!(scene.compress(ask).await.unwrap().0.skip_reason().name(), "incompressible");
     // No place was taken for it.
     scene.talk(12).await;
     scene.begin(scene.agent("")).await.unwrap();

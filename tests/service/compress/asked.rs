@@ -88,9 +88,9 @@ async fn a_message_that_is_too_large_by_itself_is_sent_shortened() {
     let mut scene = Scene::with(TestServer::start().await, by_itself(8000)).await;
     scene.append(&json!({"role": "system", "content": "Be brief."})).await;
     scene.append(&user(&"What is wrong with this line of the log? ".repeat(8000))).await;
-    all(scene.api.stream_request(scene.work.request("openai")).await).await.unwrap();
+    all(scene.api.render_context(scene.work.request("openai")).await).await.unwrap();
     let pressure = scene.pressure().await;
-    assert!(pressure.tokens < 8000 && !pressure.over, "{pressure:?}");
+    assert!(pressure.tokens < 8000 && !pressure.incompressible, "{pressure:?}");
     let asked = content(&scene.lines().await[1]);
     assert!(
         asked.starts_with("What is wrong") && asked.contains("characters left out; seq=2"),
@@ -127,13 +127,13 @@ async fn a_target_is_kept_to_or_it_is_said_why_not() {
         };
         for target in [tokens, 10 * tokens] {
             let done = scene.compress(ask(&scene, target)).await.unwrap().0;
-            assert_eq!((done.compressed, done.reason.as_str()), (false, "within_target"), "{done:?}");
+            assert_eq!((done.compressed, done.skip_reason().name()), (false, "within_target"), "{done:?}");
             assert_eq!(scene.lines().await, before);
         }
         let done = scene.compress(ask(&scene, 200)).await.unwrap().0;
-        let over = format!("target_missed: {} tokens too many: system prompt ", done.tokens_after - 200);
-        assert!(done.compressed && done.reason.starts_with(&over), "{done:?}");
-        assert!(done.reason.contains(", last user message "), "{done:?}");
+        let over = format!("{} tokens too many: system prompt ", done.tokens_after - 200);
+        assert!(done.compressed && done.target_missed.starts_with(&over), "{done:?}");
+        assert!(done.target_missed.contains(", last user message "), "{done:?}");
     }
 }
 

@@ -35,8 +35,8 @@ async fn a_context_that_grows_is_compressed_in_time() {
         if told.should_compress {
             generation = rewritten(&scene.api, &scene.work, generation).await;
             let pressure = scene.pressure().await;
-            assert!(!pressure.should_compress && !pressure.over, "{pressure:?}");
-            assert_eq!(pressure.stage, "NORMAL");
+            assert!(!pressure.should_compress && !pressure.incompressible, "{pressure:?}");
+            assert_eq!(pressure.stage().name(), "normal");
         }
     }
     // Each of them made room for several messages.
@@ -73,7 +73,7 @@ async fn a_context_that_is_reported_to_be_nearly_full_is_compressed_at_once() {
     for strategy in ["summarize", "compact", "prune", "window"] {
         let config = pb::TaskConfig {
             compression: Some(pb::CompressionConfig {
-                strategy: strategy.to_owned(),
+                strategy: pb::CompressionStrategy::from_name(strategy).unwrap_or_default().into(),
                 auto: Some(false),
                 ..Default::default()
             }),
@@ -127,23 +127,18 @@ async fn streams_of_appends_are_compressed() {
     let mut number = 1;
     while generation < 3 {
         let answer = answers.message().await.unwrap().unwrap();
-        if answer.pressure.is_some_and(|pressure| pressure.should_compress) {
+        if answer.responses[0].pressure.is_some_and(|pressure| pressure.should_compress) {
             generation = rewritten(&scene.api, &scene.work, generation).await;
         }
         number += 1;
         sender.send(next(&scene.work, number)).await.unwrap();
     }
-    assert!(!scene.pressure().await.over);
+    assert!(!scene.pressure().await.incompressible);
 }
 
 fn next(work: &Work, number: u64) -> pb::AppendMessagesRequest {
     let message = user(&words(number)).to_string();
-    pb::AppendMessagesRequest {
-        task_uuid: work.uuid.clone(),
-        lease_generation: work.lease,
-        body: Some(pb::append_messages_request::Body::MessageJson(message)),
-        ..Default::default()
-    }
+    test_support::wire::piped(work.json(message))
 }
 
 /// Tasks that are not to be compressed by themselves are not, though others are; on demand they are.
@@ -168,7 +163,7 @@ async fn it_is_only_reported_where_nothing_else_is_wanted() {
 
         let theirs = std::mem::replace(&mut scene.work, left_alone);
         let pressure = scene.pressure().await;
-        assert!(pressure.should_compress && pressure.stage == "EMERGENCY", "{pressure:?}");
+        assert!(pressure.should_compress && pressure.stage().name() == "emergency", "{pressure:?}");
         assert_eq!(scene.task().await.view_generation, 0);
         let done = scene.compressed(scene.ask("")).await;
         assert!(done.emergency, "{done:?}");
@@ -186,15 +181,17 @@ async fn a_view_that_cannot_shrink_is_not_tried_again_and_again() {
     scene.append(&json!({"role": "system", "content": "Always be careful. ".repeat(150)})).await;
     let tries = |scene: &Scene| {
         let log = scene.server.log();
-        log.lines().filter(|line| line.contains("a view was not compressed") && line.contains("over")).count()
+        log.lines()
+            .filter(|line| line.contains("a view was not compressed") && line.contains("incompressible"))
+            .count()
     };
     eventually(DEADLINE, async || (tries(&scene) == 1).then_some(())).await;
-    assert!(scene.pressure().await.over);
+    assert!(scene.pressure().await.incompressible);
     // Small messages do not make it worth another try; a tenth of the limit does.
     let (mut rounds, mut appended) = (0, 0);
     while tries(&scene) == 1 && rounds < 100 {
         let told = scene.append(&user("Go on.")).await.pressure.unwrap();
-        assert!(told.should_compress && told.over, "{told:?}");
+        assert!(told.should_compress && told.incompressible, "{told:?}");
         appended = told.tokens;
         rounds += 1;
     }
@@ -242,7 +239,7 @@ async fn a_threshold_below_the_system_prompt_does_not_wipe_the_history() {
     assert!(latest.summary_tokens > 1000, "{latest:?}");
     assert!(latest.original_tokens - latest.summary_tokens > 3500, "{latest:?}");
     let pressure = scene.pressure().await;
-    assert!(pressure.over && pressure.ratio < 0.1, "{pressure:?}");
+    assert!(pressure.incompressible && pressure.ratio < 0.1, "{pressure:?}");
     // Nor is it compressed again for little.
     let first = number;
     while scene.task().await.view_generation == 1 {

@@ -6,7 +6,7 @@ use contextstore_proto::v1 as pb;
 use pb::ErrorReason;
 use serde_json::{Value, json};
 
-use test_support::scene::{Scene, assistant, by_hand, calls, content, result, user, words};
+use test_support::scene::{Scene, assistant, by_hand, calls, content, result, strategy, user, words};
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::wire::{Work, all, holder, reason, refused, task};
 
@@ -27,10 +27,10 @@ async fn a_summary_stands_between_what_has_to_stay_and_the_newest() {
     assert!(summary.starts_with("[Summary of messages 2–16]\n"), "{summary}");
     assert!(serde_json::from_str::<Value>(&after[2]).unwrap()["role"] == "user");
 
-    assert!(done.compressed && done.reason.is_empty() && !done.emergency, "{done:?}");
+    assert!(done.compressed && done.target_missed.is_empty() && !done.emergency, "{done:?}");
     assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (21, 8, 14));
-    assert_eq!((done.strategy.as_str(), done.generation, done.summary_id), ("summarize", 1, 1));
-    assert_eq!((done.summarizer.as_str(), done.model.as_str()), ("extractive", ""));
+    assert_eq!((done.strategy().name(), done.generation, done.summary_id), ("summarize", 1, 1));
+    assert_eq!((done.summary_author().name(), done.model.as_str()), ("extractive", ""));
     assert_eq!(done.fallback_reason, "");
     assert_eq!(done.tokens_before, pressure.tokens);
     let now = scene.pressure().await;
@@ -39,7 +39,7 @@ async fn a_summary_stands_between_what_has_to_stay_and_the_newest() {
     let duration = done.duration.unwrap();
     assert!((duration.seconds, duration.nanos) > (0, 0), "{duration:?}");
 
-    let stages: Vec<&str> = steps.iter().map(|step| step.stage.as_str()).collect();
+    let stages: Vec<&str> = steps.iter().map(|step| step.stage().name()).collect();
     assert_eq!(stages, ["extracting", "summarizing", "publishing"]);
     assert!(steps.iter().all(|step| step.messages == 14 && step.tokens > 500), "{steps:?}");
     assert_eq!(steps[1].attempt, 1);
@@ -50,7 +50,7 @@ async fn a_summary_stands_between_what_has_to_stay_and_the_newest() {
     let latest = scene.api.get_latest_summary(request).await.unwrap().into_inner().summary.unwrap();
     assert_eq!((latest.id, latest.start_seq, latest.end_seq), (1, 2, 16));
     assert_eq!((latest.compressed_message_count, latest.original_tokens), (14, steps[0].tokens));
-    assert_eq!((latest.strategy.as_str(), latest.model.as_str()), ("summarize", "extractive"));
+    assert_eq!((latest.strategy().name(), latest.model.as_str()), ("summarize", "extractive"));
     assert_eq!(latest.tokens_saved, latest.original_tokens - latest.summary_tokens);
     assert_eq!(summary.split_once('\n').unwrap().1, latest.summary);
     let file = fs::read_to_string(scene.server.running(&scene.work.uuid).join("summaries.jsonl")).unwrap();
@@ -135,7 +135,7 @@ async fn compact_keeps_the_last_turns() {
     let after = scene.lines().await;
     // The last turn begins with message 20.
     assert_eq!(after[2..], before[19..]);
-    assert_eq!((done.strategy.as_str(), done.messages_removed), ("compact", 18));
+    assert_eq!((done.strategy().name(), done.messages_removed), ("compact", 18));
     scene.undo().await.unwrap();
     let overrides = pb::CompressionConfig { retain_last_turns: Some(3), ..Default::default() };
     let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("compact") };
@@ -158,7 +158,8 @@ async fn compact_wants_to_know_the_limit() {
 
     // A task that asks for it in vain is told so at once.
     let compact = |context_length| {
-        let compression = pb::CompressionConfig { strategy: "compact".to_owned(), ..Default::default() };
+        let compression =
+            pb::CompressionConfig { strategy: pb::CompressionStrategy::Compact.into(), ..Default::default() };
         Some(pb::TaskConfig { context_length, compression: Some(compression), ..Default::default() })
     };
     let start = pb::StartTaskRequest { config: compact(None), holder: holder("a"), ..Default::default() };
@@ -205,7 +206,7 @@ async fn window_keeps_the_end_and_says_what_is_missing() {
     assert_eq!(after[0], before[0]);
     assert_eq!(content(&after[1]), "[16 messages omitted]");
     assert_eq!(after[2..], before[17..]);
-    assert_eq!((done.summary_id, done.summarizer.as_str()), (0, ""));
+    assert_eq!((done.summary_id, done.summary_author().name()), (0, ""));
     // By tokens: as many as fit.
     let tokens = pb::WindowConfig { tokens: Some(150), ..Default::default() };
     let request = pb::CompressRequest { window: Some(tokens), ..scene.ask("window") };
@@ -260,12 +261,13 @@ async fn a_strategy_brings_its_own_threshold() {
         };
         let mut scene = Scene::with(TestServer::start().await, config).await;
         scene.talk(75).await;
-        let overrides = pb::CompressionConfig { strategy: "prune".to_owned(), ..Default::default() };
+        let overrides =
+            pb::CompressionConfig { strategy: pb::CompressionStrategy::Prune.into(), ..Default::default() };
         let named = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("") };
         for request in [scene.ask("prune"), named] {
             let done = scene.compressed(request).await;
             assert!((least..=most).contains(&done.tokens_after), "{done:?}");
-            assert_eq!(done.strategy, "prune");
+            assert_eq!(done.strategy().name(), "prune");
             scene.undo().await.unwrap();
         }
     }
@@ -380,23 +382,23 @@ async fn what_stays_is_made_smaller_if_need_be() {
 async fn nothing_is_done_when_there_is_nothing_to_do() {
     let mut scene = Scene::new(100_000).await;
     let (done, _) = scene.compress(scene.ask("")).await.unwrap();
-    assert_eq!((done.compressed, done.reason.as_str()), (false, "nothing"));
+    assert_eq!((done.compressed, done.skip_reason().name()), (false, "nothing"));
     scene.talk(10).await;
     // Four could go, and five must be there.
     let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
-    assert_eq!((done.compressed, done.reason.as_str(), done.generation), (false, "nothing", 0));
+    assert_eq!((done.compressed, done.skip_reason().name(), done.generation), (false, "nothing", 0));
     assert_eq!((done.messages_before, done.messages_after, done.messages_removed), (10, 10, 0));
     // However many have to be there, a goal that only they would reach changes nothing of it.
     let overrides = pb::CompressionConfig { min_messages: Some(10), ..Default::default() };
     let ask = pb::CompressRequest { overrides: Some(overrides), ..scene.ask("summarize") };
     let request = pb::CompressRequest { target_tokens: Some(300), ..ask };
     let (done, _) = scene.compress(request).await.unwrap();
-    assert_eq!((done.compressed, done.reason.as_str()), (false, "nothing"));
+    assert_eq!((done.compressed, done.skip_reason().name()), (false, "nothing"));
     assert!(done.tokens_after > 300, "{done:?}");
     let window = pb::WindowConfig { messages: Some(50), ..Default::default() };
     let request = pb::CompressRequest { window: Some(window), ..scene.ask("window") };
     let (done, _) = scene.compress(request).await.unwrap();
-    assert_eq!((done.compressed, done.reason.as_str()), (false, "not_worth_it"));
+    assert_eq!((done.compressed, done.skip_reason().name()), (false, "not_worth_it"));
     assert_eq!(scene.task().await.view_generation, 0);
     assert_eq!(scene.work_files(), [""; 0]);
     let overrides = pb::CompressionConfig { min_messages: Some(4), ..Default::default() };
@@ -445,10 +447,13 @@ async fn what_has_to_stay_can_be_too_large() {
     let mut scene = Scene::new(1000).await;
     scene.append(&json!({"role": "system", "content": "Always be careful. ".repeat(200)})).await;
     let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
-    assert_eq!((done.compressed, done.reason.as_str(), done.emergency), (false, "over", false));
-    assert!(done.pressure.unwrap().over);
+    assert_eq!(
+        (done.compressed, done.skip_reason().name(), done.emergency),
+        (false, "incompressible", false)
+    );
+    assert!(done.pressure.unwrap().incompressible);
     let pressure = scene.pressure().await;
-    assert!(pressure.over && pressure.should_compress, "{pressure:?}");
+    assert!(pressure.incompressible && pressure.should_compress, "{pressure:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -490,17 +495,11 @@ async fn what_cannot_be_is_refused_by_name() {
         ..scene.ask("")
     };
     let requests = [
-        (scene.ask("shrink"), "strategy"),
+        (pb::CompressRequest { strategy: 99, ..scene.ask("") }, "strategy"),
         (pb::CompressRequest { target_tokens: Some(0), ..scene.ask("") }, "target_tokens"),
         (overrides(pb::CompressionConfig { threshold: Some(1.5), ..Default::default() }), "threshold"),
-        (
-            overrides(pb::CompressionConfig { summarizer: "me".to_owned(), ..Default::default() }),
-            "summarizer",
-        ),
-        (
-            overrides(pb::CompressionConfig { strategy: "shrink".to_owned(), ..Default::default() }),
-            "strategy",
-        ),
+        (overrides(pb::CompressionConfig { summarizer: 99, ..Default::default() }), "summarizer"),
+        (overrides(pb::CompressionConfig { strategy: 99, ..Default::default() }), "strategy"),
         // What would change nothing for one call.
         (overrides(pb::CompressionConfig { enabled: Some(true), ..Default::default() }), "overrides.enabled"),
         (overrides(pb::CompressionConfig { auto: Some(false), ..Default::default() }), "overrides.auto"),
@@ -514,8 +513,9 @@ async fn what_cannot_be_is_refused_by_name() {
         assert_eq!(why.reason, ErrorReason::InvalidField);
         assert!(why.fields[0].ends_with(field), "{why:?}");
     }
-    for strategy in ["prune", "window", "shrink"] {
-        assert_eq!(refused(scene.begin(scene.agent(strategy)).await).fields, ["strategy"]);
+    for strategy in [strategy("prune"), strategy("window"), 99] {
+        let request = pb::BeginCompactionRequest { strategy, ..scene.agent("") };
+        assert_eq!(refused(scene.begin(request).await).fields, ["strategy"]);
     }
     assert_eq!(scene.task().await.view_generation, 0);
 }
@@ -563,19 +563,21 @@ async fn a_repeated_call_is_told_what_the_first_one_did() {
         };
         for (name, target) in [("first", 1500), ("second", 700)] {
             let first = scene.compressed(request(&scene, name, target)).await;
-            let missed = first.reason.starts_with("target_missed: ") && first.tokens_after > target;
-            assert!(first.compressed && (first.reason.is_empty() || missed), "{first:?}");
+            let missed = first.target_missed.contains(" tokens too many") && first.tokens_after > target;
+            assert!(first.compressed && (first.target_missed.is_empty() || missed), "{first:?}");
             for _ in 0..2 {
                 let (again, steps) = scene.compress(request(&scene, name, target)).await.unwrap();
-                assert!(steps.is_empty() && again.reason == "duplicate", "{again:?}");
+                assert!(steps.is_empty() && again.duplicate, "{again:?}");
                 let expected = pb::CompressDone {
-                    reason: again.reason.clone(),
+                    duplicate: true,
+                    target_missed: String::new(),
                     duration: again.duration,
-                    summarizer: again.summarizer.clone(),
+                    summary_author: again.summary_author,
+                    provider: again.provider,
                     ..first.clone()
                 };
                 assert_eq!(again, expected, "{strategy} {name}");
-                assert_eq!(again.summary_id > 0, again.summarizer == "extractive", "{again:?}");
+                assert_eq!(again.summary_id > 0, again.summary_author().name() == "extractive", "{again:?}");
                 scene.kill_and_restart().await;
             }
             scene.append_all(&[result("b", &words(80)), user(&words(81)), calls(&["b"])]).await;
@@ -593,6 +595,6 @@ async fn a_repeated_call_is_told_what_the_first_one_did() {
     for _ in 0..2 {
         let request = pb::CompressRequest { request_id: "none".to_owned(), ..scene.ask("") };
         let done = scene.compress(request).await.unwrap().0;
-        assert_eq!((done.compressed, done.reason.as_str()), (false, "nothing"));
+        assert_eq!((done.compressed, done.skip_reason().name()), (false, "nothing"));
     }
 }

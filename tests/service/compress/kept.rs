@@ -8,7 +8,7 @@ use pb::ErrorReason;
 use serde_json::json;
 
 use test_support::scene::{Scene, assistant, calls, content, result, user, words};
-use test_support::wire::{holder, refused, start_as, task};
+use test_support::wire::{holder, inherit, refused, start_as, task};
 
 /// A message that is pinned while somebody summarises it stays, with its group, and one that would be cut stays whole.
 #[tokio::test(flavor = "multi_thread")]
@@ -277,7 +277,7 @@ async fn a_plan_does_not_push_the_view_over_the_limit() {
         let request = pb::CompressRequest { overrides: Some(overrides), ..scene.ask(strategy) };
         let done = scene.compressed(request).await;
         let pressure = done.pressure.unwrap();
-        assert!(pressure.ratio < 0.7 && !pressure.over, "{strategy}: {pressure:?}");
+        assert!(pressure.ratio < 0.7 && !pressure.incompressible, "{strategy}: {pressure:?}");
         let lines = scene.lines().await;
         let note = content(&lines[1]);
         let (head, plan) = note.split_once('\n').unwrap();
@@ -405,7 +405,7 @@ async fn what_was_retained_is_passed_on_to_the_next_task() {
         for part in ["Kept information", "ABC-123", "## Summary"] {
             assert_eq!(summary.matches(part).count(), 1, "{generation}: {part} in {summary}");
         }
-        let next = pb::StartTaskRequest { inherit: scene.work.uuid.clone(), ..Default::default() };
+        let next = pb::StartTaskRequest { inherit: inherit(&scene.work.uuid), ..Default::default() };
         scene.work = start_as(&mut scene.api, next).await;
         scene.append(&user(&words(100 + generation))).await;
     }

@@ -12,19 +12,14 @@ use test_support::wire::refused;
 async fn append_many(scene: &mut Scene, messages: &[(Value, bool)]) {
     let (sender, receiver) = tokio::sync::mpsc::channel(64);
     for batch in messages.chunks(1000) {
-        let mut all = batch.iter().map(|(message, pinned)| {
-            let body = Some(pb::new_message::Body::MessageJson(message.to_string()));
+        let messages = batch.iter().map(|(message, pinned)| {
+            let body = Some(pb::new_message::Body::Json(message.to_string()));
             pb::NewMessage { body, pinned: *pinned, ..Default::default() }
         });
-        let first = all.next().unwrap();
-        let Some(pb::new_message::Body::MessageJson(json)) = first.body else { panic!("it is JSON") };
         let request = pb::AppendMessagesRequest {
             task_uuid: scene.work.uuid.clone(),
             lease_generation: scene.work.lease,
-            body: Some(pb::append_messages_request::Body::MessageJson(json)),
-            pinned: first.pinned,
-            more: all.collect(),
-            ..Default::default()
+            messages: messages.collect(),
         };
         sender.send(request).await.unwrap();
     }
@@ -67,7 +62,7 @@ async fn more_parts_than_can_be_written_are_told() {
     let request =
         pb::CompressRequest { target_tokens: Some(140_000), ..scene.ask_keeping("summarize", 2200) };
     let (done, _) = scene.compress(request.clone()).await.unwrap();
-    assert_eq!((done.compressed, done.reason.as_str()), (false, "too_many_parts"), "{done:?}");
+    assert_eq!((done.compressed, done.skip_reason().name()), (false, "too_many_parts"), "{done:?}");
     let (overrides, target_tokens) = (request.overrides, request.target_tokens);
     let agent = pb::BeginCompactionRequest { overrides, target_tokens, ..scene.agent("") };
     let why = refused(scene.begin(agent).await);

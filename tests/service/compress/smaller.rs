@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use test_support::scene::{Scene, assistant, by_hand, calls, content, result, user};
 use test_support::server::{DEADLINE, TestServer, eventually};
+use test_support::wire::Appending;
 
 /// An output of so many lines, each with its number.
 fn output(lines: u64) -> String {
@@ -44,10 +45,7 @@ async fn a_result_that_makes_it_due_is_still_there_to_be_answered() {
     let mut scene = Scene::with(server, config).await;
     scene.talk(24).await;
     scene.append(&calls(&["a"])).await;
-    let request = pb::AppendMessageRequest {
-        output_ref: "out-9".to_owned(),
-        ..scene.work.json(result("a", &output(3000)).to_string())
-    };
+    let request = scene.work.json(result("a", &output(3000)).to_string()).output_ref("out-9");
     scene.api.append_message(request).await.unwrap();
     eventually(DEADLINE, async || {
         let mut api = scene.api.clone();
@@ -115,7 +113,7 @@ async fn a_content_of_parts_is_cut_where_it_is_long() {
     assert_eq!(last["content"][1], image);
     let cut = last["content"][2]["text"].as_str().unwrap();
     assert!(cut.starts_with("line 1 of") && cut.contains("characters left out; seq=13 …]"), "{cut:.200}");
-    assert!(!scene.pressure().await.over);
+    assert!(!scene.pressure().await.incompressible);
 }
 
 /// What cannot be made smaller and is too large is told as such.
@@ -127,5 +125,5 @@ async fn what_cannot_be_made_smaller_is_told_to_be_too_large() {
     scene.append(&json!({"role": "user", "content": vec![image; 6]})).await;
     let (done, _) = scene.compress(scene.ask("summarize")).await.unwrap();
     let pressure = done.pressure.unwrap();
-    assert!(pressure.ratio > 1.0 && pressure.over, "{pressure:?}");
+    assert!(pressure.ratio > 1.0 && pressure.incompressible, "{pressure:?}");
 }

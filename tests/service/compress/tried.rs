@@ -23,7 +23,7 @@ fn config(auto: bool, min_messages: u32) -> pb::TaskConfig {
 
 /// How full the context is when it is sent; over its limit it is not.
 async fn sent(scene: &mut Scene) -> pb::Pressure {
-    let sent = all(scene.api.stream_request(scene.work.request("openai")).await).await;
+    let sent = all(scene.api.render_context(scene.work.request("openai")).await).await;
     let pressure = scene.pressure().await;
     match sent {
         Ok(_) => assert!(pressure.tokens <= pressure.limit, "{pressure:?}"),
@@ -48,9 +48,9 @@ async fn a_call_with_other_settings_postpones_nothing() {
         let request = pb::CompressRequest { window, target_tokens: Some(100_000), ..scene.ask("window") };
         let done = scene.compress(request).await.unwrap().0;
         let pressure = done.pressure.unwrap();
-        assert!(pressure.tokens > LIMIT && !pressure.over, "{pressure:?}");
+        assert!(pressure.tokens > LIMIT && !pressure.incompressible, "{pressure:?}");
         let pressure = sent(&mut scene).await;
-        assert!(pressure.tokens < LIMIT && !pressure.over, "{pressure:?}");
+        assert!(pressure.tokens < LIMIT && !pressure.incompressible, "{pressure:?}");
     }
 }
 
@@ -63,10 +63,10 @@ async fn over_is_told_of_the_tasks_own_settings() {
     for (overrides, target_tokens) in [(Some(overrides), Some(4)), (None, Some(4))] {
         let request = pb::CompressRequest { overrides, target_tokens, ..scene.ask("summarize") };
         let pressure = scene.compress(request).await.unwrap().0.pressure.unwrap();
-        assert!(!pressure.over, "{pressure:?}");
+        assert!(!pressure.incompressible, "{pressure:?}");
         scene.talk(22).await;
         let pressure = scene.pressure().await;
-        assert!(pressure.should_compress && !pressure.over, "{pressure:?}");
+        assert!(pressure.should_compress && !pressure.incompressible, "{pressure:?}");
     }
 }
 
@@ -76,7 +76,7 @@ async fn another_configuration_is_tried() {
     let mut scene = Scene::with(TestServer::start().await, config(true, 5)).await;
     scene.append(&json!({"role": "system", "content": "Always be careful. ".repeat(250)})).await;
     let over = sent(&mut scene).await;
-    assert!(over.tokens > LIMIT && over.over, "{over:?}");
+    assert!(over.tokens > LIMIT && over.incompressible, "{over:?}");
     scene.update(pb::TaskConfig { context_length: Some(2 * LIMIT), ..config(true, 5) }).await;
     let pressure = sent(&mut scene).await;
     assert!(pressure.tokens < 2 * LIMIT, "{pressure:?}");
@@ -98,7 +98,7 @@ async fn over_the_limit_one_message_is_enough() {
     scene.append_all(&[user("Please write both files."), write("a", 18_000), result("a", "ok")]).await;
     scene.append_all(&[write("b", 18_000), result("b", "ok")]).await;
     let pressure = sent(&mut scene).await;
-    assert!(pressure.tokens < LIMIT && !pressure.over, "{pressure:?}");
+    assert!(pressure.tokens < LIMIT && !pressure.incompressible, "{pressure:?}");
     let lines = scene.lines().await;
     let asked = lines.iter().filter(|line| content(line) == "Please write both files.").count();
     assert_eq!(asked, 1, "{lines:.300?}");
@@ -106,9 +106,9 @@ async fn over_the_limit_one_message_is_enough() {
     // Where nothing can go, that is said.
     scene.append_all(&[write("c", 60_000), result("c", "ok")]).await;
     let pressure = sent(&mut scene).await;
-    assert!(pressure.tokens > LIMIT && pressure.over, "{pressure:?}");
+    assert!(pressure.tokens > LIMIT && pressure.incompressible, "{pressure:?}");
     let done = scene.compress(scene.ask("")).await.unwrap().0;
-    assert_eq!((done.compressed, done.reason.as_str()), (false, "over"), "{done:?}");
+    assert_eq!((done.compressed, done.skip_reason().name()), (false, "incompressible"), "{done:?}");
 }
 
 /// What had to stay and need not any more can go.

@@ -110,8 +110,8 @@ async fn watchers_are_told_of_rewrites() {
     scene.compressed(pb::CompressRequest { window: Some(window), ..scene.ask("window") }).await;
     let mut told = Vec::new();
     while told.len() < 3 {
-        if let Event::Rewritten(rewritten) = events.message().await.unwrap().unwrap().event.unwrap() {
-            told.push((rewritten.generation, rewritten.strategy, rewritten.covers));
+        if let Event::ViewRewritten(rewritten) = events.message().await.unwrap().unwrap().event.unwrap() {
+            told.push((rewritten.generation, rewritten.kind().name().to_owned(), rewritten.last_seq));
         }
     }
     let expected = [(1, "summarize", 21), (2, "undo", 0), (3, "window", 21)];

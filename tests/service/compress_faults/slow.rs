@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{KEY, by_itself, serve};
 use test_support::fake_llm::FakeLlm;
-use test_support::scene::{Scene, by_hand, compress, user, words};
+use test_support::scene::{Scene, by_hand, compress, summarizer, user, words};
 use test_support::server::{DEADLINE, eventually};
 use test_support::wire::{Api, Work, all, api, holder, reason, start_as, task};
 
@@ -39,12 +39,12 @@ async fn fill(scene: &mut Scene, ratio: f64) -> pb::Pressure {
 
 /// How many messages a request has.
 async fn sent(scene: &mut Scene, tools: &str) -> usize {
-    let request = pb::StreamRequestRequest {
+    let request = pb::RenderContextRequest {
         model: "fake".to_owned(),
         tools_json: tools.to_owned(),
         ..scene.work.request("openai")
     };
-    let chunks = all(scene.api.stream_request(request).await).await.unwrap();
+    let chunks = all(scene.api.render_context(request).await).await.unwrap();
     let body: Vec<u8> = chunks.into_iter().flat_map(|chunk| chunk.data).collect();
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     body["messages"].as_array().unwrap().len()
@@ -123,7 +123,7 @@ async fn not_everybody_waits_for_a_model_that_hangs() {
     }
     // There are sixteen places for those who ask, and two of them may be taken again before the third failure.
     assert!(fake.requests().len() <= 18, "{}", fake.requests().len());
-    assert_eq!(scene.pressure().await.breaker, "open");
+    assert_eq!(scene.pressure().await.breaker().name(), "open");
 }
 
 /// A model that hangs is not waited for any more once its own context is over the limit.
@@ -139,7 +139,7 @@ async fn in_an_emergency_a_model_is_cut_off() {
     rewritten(&scene.api, &scene.work, 0).await;
     assert_eq!(summary(&mut scene).await.model, "extractive");
     // That is no failure of the model.
-    assert_eq!(scene.pressure().await.breaker, "closed");
+    assert_eq!(scene.pressure().await.breaker().name(), "closed");
     eventually(DEADLINE, async || scene.work_files().is_empty().then_some(())).await;
 }
 
@@ -292,7 +292,7 @@ async fn a_breaker_is_of_one_model() {
     scene.talk(40).await;
     let ask = |model: &str, keep| {
         let overrides = pb::CompressionConfig {
-            provider: "openai".to_owned(),
+            provider: pb::Provider::Openai.into(),
             model: model.to_owned(),
             keep_recent_messages: Some(keep),
             min_messages: Some(1),
@@ -306,16 +306,16 @@ async fn a_breaker_is_of_one_model() {
     let mut told = Vec::new();
     for request in requests {
         let done = scene.compressed(request).await;
-        told.push((done.summarizer, done.fallback_reason.contains("not asked for a while")));
+        told.push((summarizer(&done), done.fallback_reason.contains("not asked for a while")));
     }
-    let by = |name: &str, not_asked| (name.to_owned(), not_asked);
+    let by = |name, not_asked| (name, not_asked);
     assert_eq!(
         told,
         [by("extractive", false), by("extractive", false), by("extractive", true), by("openai", false)]
     );
     assert_eq!(fake.requests().len(), 3);
     // The task's own model is neither.
-    assert_eq!(scene.pressure().await.breaker, "closed");
+    assert_eq!(scene.pressure().await.breaker().name(), "closed");
 }
 
 /// A view that cannot be written is not made again with every message, at the price of a summary each time.
@@ -375,12 +375,12 @@ async fn a_summary_can_be_brought_again() {
         let (mut api, commit) = (api(&scene.server).await, commit.clone());
         others.push(tokio::spawn(async move { api.commit_compaction(commit).await }));
     }
-    let mut reasons = Vec::new();
+    let mut duplicates = Vec::new();
     for other in others {
         let done = other.await.unwrap().unwrap().into_inner().done.unwrap();
         assert_eq!(done.generation, 1);
-        reasons.push(done.reason);
+        duplicates.push(done.duplicate);
     }
-    reasons.sort();
-    assert_eq!(reasons, ["", "duplicate", "duplicate", "duplicate"]);
+    duplicates.sort();
+    assert_eq!(duplicates, [false, true, true, true]);
 }

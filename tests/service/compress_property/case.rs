@@ -97,8 +97,8 @@ impl<'a> Case<'a> {
         let config = pb::TaskConfig {
             // Trims have tests of their own; here nothing but a compaction changes a view.
             outputs: Some(pb::OutputsConfig { enabled: Some(false), ..Default::default() }),
-            durability: "process".to_owned(),
-            token_counter: ["heuristic", "fitted"][rng.usize(..2)].to_owned(),
+            durability: pb::Durability::Process.into(),
+            token_counter: [pb::TokenCounter::Heuristic, pb::TokenCounter::Fitted][rng.usize(..2)].into(),
             ..by_hand([300, 800, 3000, 20_000][rng.usize(..4)])
         };
         fake.reset();
@@ -219,8 +219,8 @@ impl<'a> Case<'a> {
             keep_plan: rng.bool().then(|| rng.bool()),
             threshold: rng.bool().then(|| 0.2 + rng.f64() * 0.8),
             // A model may answer anything.
-            summarizer: if rng.u8(..3) == 0 { "llm".to_owned() } else { String::new() },
-            provider: "ollama".to_owned(),
+            summarizer: if rng.u8(..3) == 0 { pb::Summarizer::Llm.into() } else { 0 },
+            provider: pb::Provider::Ollama.into(),
             ..Default::default()
         };
         let window = rng.bool().then(|| pb::WindowConfig {
@@ -443,7 +443,7 @@ impl<'a> Case<'a> {
         let pressure = self.scene.pressure().await;
         let is_over = pressure.tokens > pressure.limit;
         if is_over {
-            let refused = all(self.scene.api.stream_request(self.scene.work.request("openai")).await).await;
+            let refused = all(self.scene.api.render_context(self.scene.work.request("openai")).await).await;
             assert_eq!(reason(&refused.unwrap_err()), "ERROR_REASON_REQUEST_TOO_LARGE", "{pressure:?}");
         }
         // A model that takes more.
@@ -515,8 +515,10 @@ impl<'a> Case<'a> {
 
     /// Every message is still in the log, as it came.
     async fn look_at_log(&mut self) {
-        let request =
-            pb::StreamMessagesRequest { kinds: vec!["message".to_owned()], ..self.scene.work.messages() };
+        let request = pb::StreamMessagesRequest {
+            kinds: vec![pb::RecordKind::Message.into()],
+            ..self.scene.work.messages()
+        };
         let batches = all(self.scene.api.stream_messages(request).await).await.unwrap();
         let records: Vec<Value> = batches
             .into_iter()

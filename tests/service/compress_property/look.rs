@@ -52,8 +52,8 @@ pub(crate) fn groups(lines: &[String]) -> Vec<String> {
 pub(crate) async fn rendered(scene: &mut Scene<()>, seed: u64) {
     for (name, provider) in PROVIDERS {
         let tools_json = if seed.is_multiple_of(4) { String::new() } else { tools().to_string() };
-        let request = pb::StreamRequestRequest { tools_json, ..scene.work.request(name) };
-        let chunks = all(scene.api.stream_request(request).await).await.unwrap();
+        let request = pb::RenderContextRequest { tools_json, ..scene.work.request(name) };
+        let chunks = all(scene.api.render_context(request).await).await.unwrap();
         let body: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.data.to_vec()).collect();
         let rules = Rules { max_bytes: usize::MAX, ..Rules::of(provider) };
         if let Err(refusal) = check_bytes(provider, &body, &rules) {

@@ -44,11 +44,12 @@ pub(crate) fn base(method: &str) -> Base {
     let request = match method {
         "StartTask" | "ResumeTask" | "ForkTask" => json!({"holder": holder}),
         "UpdateTask" => json!({"config": {}}),
-        "AppendMessage" | "AppendMessages" => json!({"message": {"role": "user"}}),
+        "AppendMessage" => json!({"message": {"fields": {"role": "ROLE_USER"}}}),
+        "AppendMessages" => json!({"messages": [{"fields": {"role": "ROLE_USER"}}]}),
         "GetMessage" | "PinMessage" | "UnpinMessage" | "RewindTask" => json!({"seq": "1"}),
-        "StreamRequest" => json!({"provider": "openai", "model": "m"}),
+        "RenderContext" => json!({"provider": "PROVIDER_OPENAI", "model": "m"}),
         // Nobody is there; what is let in is not waited for.
-        "Chat" => json!({"provider": "ollama", "model": "m"}),
+        "Chat" => json!({"provider": "PROVIDER_OLLAMA", "model": "m"}),
         "RecordToolCall" => json!({"toolName": "ls"}),
         // Of two messages one is all there is to summarise.
         "BeginCompaction" => json!({"overrides": {"keepRecentMessages": 1, "minMessages": 1}}),
@@ -91,7 +92,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
         "overrides" | "overrides.keep_recent_messages" | "overrides.min_messages" | "target_tokens" => {
             &[R::NothingToSummarize]
         }
-        "inherit" => &[R::TaskNotFound, R::WrongStatus, R::NothingToInherit],
+        "inherit_from" => &[R::TaskNotFound, R::WrongStatus, R::NothingToInherit],
         "token" => &[R::CompactionNotFound],
         "provider" | "model" => &[R::ProviderNotConfigured],
         _ => &[],
@@ -100,7 +101,7 @@ pub(crate) fn documented(field: &str) -> &'static [ErrorReason] {
 
 /// A field of a message in a list, as it is called by itself.
 pub(crate) fn within_list(field: &str) -> &str {
-    ["more.", "messages."].iter().find_map(|list| field.strip_prefix(list)).unwrap_or(field)
+    ["message.", "messages."].iter().find_map(|list| field.strip_prefix(list)).unwrap_or(field)
 }
 
 /// Fields that may be named instead, as the two are looked at together.
@@ -112,10 +113,12 @@ pub(crate) fn beside(field: &str) -> &'static [&'static str] {
         "holder" => &["holder.instance_id"],
         "header" => &["header.task_uuid"],
         "data" => &["part"],
-        "more" | "messages" => &["message"],
+        "offset" => &["generation"],
         // As a whole it is known only as the choice that it is one of.
-        "message" => &["message.role", "body"],
-        "message_json" => &["message_json.role", "message_json.content", "message", "body"],
+        "inherit_mode" | "inherit_from" => &["inherit"],
+        "message" | "messages" => &["body"],
+        "fields" => &["fields.role", "body"],
+        "json" => &["json.role", "json.content", "fields", "body"],
         _ => &[],
     }
 }
@@ -180,7 +183,7 @@ fn element(field: &prost_reflect::FieldDescriptor) -> DynamicMessage {
     let descriptor = kind.as_message().unwrap();
     let fine = match descriptor.name() {
         "ToolCall" => json!({"id": "c", "name": "ls"}),
-        "NewMessage" => json!({"message": {"role": "user"}}),
+        "NewMessage" => json!({"fields": {"role": "ROLE_USER"}}),
         other => panic!("what is a fine {other}?"),
     };
     DynamicMessage::deserialize(descriptor.clone(), fine).unwrap()

@@ -3,12 +3,12 @@
 use contextstore_proto::v1 as pb;
 
 use test_support::server::TestServer;
-use test_support::wire::{Api, Work, all, api, say, start, task, view};
+use test_support::wire::{Api, Appending, Work, all, api, say, start, task, view};
 
 /// Everything that reads what was written.
 async fn is_read(api: &mut Api, work: &Work, messages: u64) {
     let found = task(api, work).await;
-    assert_eq!((found.last_seq, found.health.as_str()), (messages, "ok"));
+    assert_eq!((found.last_seq, found.health().name()), (messages, "ok"));
     let lines = view(api, work.current()).await;
     for line in lines.lines() {
         // The depth that readers in other languages take is more; what counts is that it is whole.
@@ -40,21 +40,17 @@ async fn what_is_deep_survives_a_restart() {
         ];
         for body in bodies {
             for pinned in [false, true] {
-                let request = pb::AppendMessageRequest {
-                    pinned,
-                    request_id: format!("r{depth}-{pinned}-{}", body.len()),
-                    ..work.json(&*body)
-                };
+                let request = work.json(&*body).named(format!("r{depth}-{pinned}-{}", body.len()));
+                let request = if pinned { request.pinned() } else { request };
                 messages += u64::from(client.append_message(request).await.is_ok());
             }
         }
         let fields = pb::Message {
-            role: "user".to_owned(),
+            role: pb::Role::User.into(),
             content_json: format!(r#"[{{"type":"x","x":{deep}}}]"#),
             ..Default::default()
         };
-        let body = Some(pb::append_message_request::Body::Message(fields));
-        let request = pb::AppendMessageRequest { body, ..work.say("") };
+        let request = work.fields(fields);
         messages += u64::from(client.append_message(request).await.is_ok());
         let tool = pb::RecordToolCallRequest {
             task_uuid: work.uuid.clone(),

@@ -41,17 +41,9 @@ async fn a_message_is_as_large_as_the_limit_says() {
         assert!(why.words.contains("limits.message_bytes"), "{}", why.words);
         // In a stream too, behind what went before.
         let requests = [work.say("two"), work.say(&text(limit + MIB + 100)), work.say("never")];
-        let requests = requests.map(|request| {
-            let Some(pb::append_message_request::Body::MessageJson(json)) = request.body else { panic!() };
-            pb::AppendMessagesRequest {
-                task_uuid: request.task_uuid,
-                body: Some(pb::append_messages_request::Body::MessageJson(json)),
-                lease_generation: request.lease_generation,
-                ..Default::default()
-            }
-        });
+        let requests = requests.map(test_support::wire::piped);
         let mut acks = api.append_messages(tokio_stream::iter(requests)).await.unwrap().into_inner();
-        assert_eq!(acks.message().await.unwrap().unwrap().seq, 2);
+        assert_eq!(acks.message().await.unwrap().unwrap().responses[0].seq, 2);
         assert_eq!(test_support::wire::why(&acks.message().await.unwrap_err()).reason, ErrorReason::TooLarge);
         assert_eq!(task(&mut api, &work).await.last_seq, 2);
     }
@@ -214,16 +206,19 @@ async fn lists_that_are_small_on_the_wire_and_large_in_memory_are_refused_at_onc
     let server = TestServer::start().await;
     let channel = channel(&server.socket()).await;
     let before = server.rss();
-    // Field 8, an empty message; field 2, a message with field 5, an empty call.
-    let more = [0x42, 0].repeat(6 << 20);
-    let calls = [0x2a, 0].repeat(6 << 20);
-    let mut nested = vec![0x12];
-    prost::encoding::encode_varint(calls.len() as u64, &mut nested);
-    nested.extend(calls);
+    // Field 2, an empty message; field 2, a message with field 1, the fields with field 5, an empty call.
+    let messages = [0x12, 0].repeat(6 << 20);
+    let inside = |key: u8, bytes: Vec<u8>| {
+        let mut all = vec![key];
+        prost::encoding::encode_varint(bytes.len() as u64, &mut all);
+        all.extend(bytes);
+        all
+    };
+    let nested = inside(0x12, inside(0x0a, [0x2a, 0].repeat(6 << 20)));
     for (method, bytes, field) in [
-        ("AppendMessages", &more, "more"),
-        ("AppendMessages", &nested, "message.tool_calls"),
-        ("AppendMessage", &nested, "message.tool_calls"),
+        ("AppendMessages", &messages, "messages"),
+        ("AppendMessages", &nested, "messages.fields.tool_calls"),
+        ("AppendMessage", &nested, "message.fields.tool_calls"),
     ] {
         let path = format!("/contextstore.v1.ContextStore/{method}");
         let answer = exchange(&channel, &path, &[], vec![framed(bytes)]).await;

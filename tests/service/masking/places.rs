@@ -95,7 +95,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-fn counted(masked: &[v1::Masked]) -> u64 {
+fn counted(masked: &[v1::MaskedSecrets]) -> u64 {
     masked.iter().map(|masked| masked.count).sum()
 }
 
@@ -133,7 +133,7 @@ async fn messages() {
         assert!(!task.append(NewMessage::json(text)).await.unwrap().masked.is_empty());
     }
     let body = task.request(contextstore_client::RenderRequest {
-        provider: "openai".to_owned(),
+        provider: v1::Provider::Openai,
         model: "fake".to_owned(),
         ..Default::default()
     });
@@ -231,7 +231,7 @@ async fn summaries_and_answers_of_models() {
         let said = format!("Day {day}: see src/day_{day}.rs. {}", "It rained again. ".repeat(400));
         task.append(NewMessage::user(said)).await.unwrap();
     }
-    let how = Compress { strategy: "compact".to_owned(), ..Default::default() };
+    let how = Compress { strategy: v1::CompressionStrategy::Compact, ..Default::default() };
     let mut compaction = task.begin_compaction(how).await.unwrap();
     while compaction.next_message().await.unwrap().is_some() {}
     let some = scene.lines().into_iter().step_by(24).collect::<Vec<_>>().join("\n");
@@ -245,7 +245,7 @@ async fn summaries_and_answers_of_models() {
         scene.fake.script(&json!({"text": format!("Here: {line}")}));
         let ask = Chat {
             messages: vec![NewMessage::user("Go on.")],
-            provider: "openai".to_owned(),
+            provider: v1::Provider::Openai,
             ..Default::default()
         };
         let heard: Vec<_> = task.chat(ask).try_collect().await.unwrap();
@@ -256,7 +256,7 @@ async fn summaries_and_answers_of_models() {
         .script(&json!({"status": 400, "message": text.lines().take(60).collect::<Vec<_>>().join(" ")}));
     let ask = Chat {
         messages: vec![NewMessage::user("Go on.")],
-        provider: "openai".to_owned(),
+        provider: v1::Provider::Openai,
         ..Default::default()
     };
     assert!(task.chat(ask).try_collect::<Vec<_>>().await.is_err());
@@ -371,7 +371,7 @@ async fn json_of_any_depth_inside_a_text() {
     scene.fake.script(&json!({"text": deep}));
     let ask = Chat {
         messages: vec![NewMessage::user(deep.clone())],
-        provider: "openai".to_owned(),
+        provider: v1::Provider::Openai,
         ..Default::default()
     };
     task.chat(ask).try_collect::<Vec<_>>().await.unwrap();

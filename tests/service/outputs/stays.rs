@@ -43,8 +43,10 @@ async fn refs_stay_whatever_becomes_of_the_view_and_the_task() {
     all_there(&mut outs, &work, &ids).await;
 
     // A compaction that leaves next to nothing of the view, and back.
-    let overrides =
-        pb::CompressionConfig { strategy: "window".to_owned(), ..pb::CompressionConfig::default() };
+    let overrides = pb::CompressionConfig {
+        strategy: pb::CompressionStrategy::Window.into(),
+        ..pb::CompressionConfig::default()
+    };
     let compress = pb::CompressRequest {
         task_uuid: work.uuid.clone(),
         lease_generation: work.lease,

@@ -21,9 +21,11 @@ const SETTINGS: &str = "limits:\n  connections: 20\n";
 async fn appends(server: &TestServer, lease: u64, bytes: usize) {
     let request = v1::AppendMessageRequest {
         task_uuid: TASK.to_owned(),
-        body: Some(v1::append_message_request::Body::Message(message("x".repeat(bytes)))),
+        message: Some(v1::NewMessage {
+            body: Some(v1::new_message::Body::Fields(message("x".repeat(bytes)))),
+            ..Default::default()
+        }),
         lease_generation: lease,
-        ..Default::default()
     };
     once(server).await.raw().append_message(request).await.unwrap();
 }
@@ -125,9 +127,11 @@ async fn who_is_refused_for_want_of_room_is_told_so() {
         let mut raw = once(&server).await.raw();
         let request = v1::AppendMessageRequest {
             task_uuid: TASK.to_owned(),
-            body: Some(v1::append_message_request::Body::Message(message("x".repeat(8 << 20)))),
+            message: Some(v1::NewMessage {
+                body: Some(v1::new_message::Body::Fields(message("x".repeat(8 << 20)))),
+                ..Default::default()
+            }),
             lease_generation: lease,
-            ..Default::default()
         };
         calls.spawn(async move { raw.append_message(request).await });
     }

@@ -7,6 +7,7 @@ use test_support::scene::{Scene, assistant, user};
 use test_support::server::{DEADLINE, TestServer, eventually};
 use test_support::service::{self, doctor, oracle};
 use test_support::trimming::{call, output, with_budget};
+use test_support::wire::Appending;
 
 const BUDGET: u64 = 1000;
 
@@ -140,7 +141,7 @@ async fn a_note_names_the_ref_of_what_is_stored() {
     scene.append(&call("read", "stored")).await;
     let stored = scene.work.json(output("stored").to_string());
     let output_ref = "kept-0123456789abcdef".to_owned();
-    scene.api.append_message(pb::AppendMessageRequest { output_ref, ..stored }).await.unwrap();
+    scene.api.append_message(stored.output_ref(output_ref)).await.unwrap();
     for number in 1..=12 {
         scene.step(number).await;
     }

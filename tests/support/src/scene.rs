@@ -26,7 +26,7 @@ pub fn by_hand(context_length: u64) -> pb::TaskConfig {
     pb::TaskConfig {
         outputs: Some(outputs),
         context_length: Some(context_length),
-        token_counter: "heuristic".to_owned(),
+        token_counter: pb::TokenCounter::Heuristic.into(),
         compression: Some(compression),
         ..Default::default()
     }
@@ -159,7 +159,8 @@ impl<S> Scene<S> {
 
     /// Lines of the log's messages.
     pub async fn log(&mut self) -> Vec<Value> {
-        let request = pb::StreamMessagesRequest { kinds: vec!["message".to_owned()], ..self.work.messages() };
+        let request =
+            pb::StreamMessagesRequest { kinds: vec![pb::RecordKind::Message.into()], ..self.work.messages() };
         let batches = all(self.api.stream_messages(request).await).await.unwrap();
         let records = batches.into_iter().flat_map(|batch| batch.records);
         records.map(|line| serde_json::from_slice(&line).unwrap()).collect()
@@ -169,7 +170,7 @@ impl<S> Scene<S> {
     pub fn ask(&self, strategy: &str) -> pb::CompressRequest {
         pb::CompressRequest {
             task_uuid: self.work.uuid.clone(),
-            strategy: strategy.to_owned(),
+            strategy: self::strategy(strategy),
             lease_generation: self.work.lease,
             ..Default::default()
         }
@@ -209,7 +210,7 @@ impl<S> Scene<S> {
     pub fn agent(&self, strategy: &str) -> pb::BeginCompactionRequest {
         pb::BeginCompactionRequest {
             task_uuid: self.work.uuid.clone(),
-            strategy: strategy.to_owned(),
+            strategy: self::strategy(strategy),
             lease_generation: self.work.lease,
             ..Default::default()
         }
@@ -276,4 +277,19 @@ pub async fn compress(
 pub fn content(line: &str) -> String {
     let line: Value = serde_json::from_str(line).unwrap();
     line["content"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Who wrote the summary of a compression, by a short name: `extractive`, `agent`, or the provider of the LLM.
+pub fn summarizer(done: &pb::CompressDone) -> &'static str {
+    match done.summary_author() {
+        pb::SummaryAuthor::Llm => done.provider().name(),
+        author @ (pb::SummaryAuthor::Unspecified
+        | pb::SummaryAuthor::Extractive
+        | pb::SummaryAuthor::Agent) => author.name(),
+    }
+}
+
+/// A strategy by its short name; empty: unspecified.
+pub fn strategy(name: &str) -> i32 {
+    if name.is_empty() { 0 } else { pb::CompressionStrategy::from_name(name).unwrap().into() }
 }

@@ -66,7 +66,10 @@ pub async fn start_task(raw: &mut RawClient, uuid: &str, durability: &str) -> u6
     let request = v1::StartTaskRequest {
         task_uuid: uuid.to_owned(),
         holder: Some(holder()),
-        config: Some(v1::TaskConfig { durability: durability.to_owned(), ..Default::default() }),
+        config: Some(v1::TaskConfig {
+            durability: v1::Durability::from_name(durability).unwrap_or_default().into(),
+            ..Default::default()
+        }),
         ..Default::default()
     };
     raw.start_task(request).await.unwrap().into_inner().lease_generation

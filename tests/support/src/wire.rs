@@ -11,8 +11,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use contextstore_proto::v1 as pb;
 use contextstore_proto::v1::ErrorReason;
-use contextstore_proto::v1::append_message_request::Body as MessageBody;
 use contextstore_proto::v1::context_store_client::ContextStoreClient;
+use contextstore_proto::v1::new_message::Body as MessageBody;
 use http_body::Frame;
 use http_body_util::BodyExt;
 use tonic::body::Body;
@@ -52,7 +52,7 @@ pub async fn outlived(api: &Api, work: &Work) {
     let end = micros(task(&mut api.clone(), work).await.lease.unwrap().expire_time);
     eventually(DEADLINE, || async {
         let lease = task(&mut api.clone(), work).await.lease.unwrap();
-        (micros(lease.renewed_time) > end).then_some(())
+        (micros(lease.renew_time) > end).then_some(())
     })
     .await;
 }
@@ -183,6 +183,16 @@ pub async fn start_as(api: &mut Api, request: pb::StartTaskRequest) -> Work {
     Work { uuid: started.task.unwrap().uuid, lease: started.lease_generation }
 }
 
+/// A whole OpenAI message to append.
+pub fn new_json(message: impl Into<String>) -> pb::NewMessage {
+    pb::NewMessage { body: Some(MessageBody::Json(message.into())), ..Default::default() }
+}
+
+/// A message to append by its fields.
+pub fn new_fields(fields: pb::Message) -> pb::NewMessage {
+    pb::NewMessage { body: Some(MessageBody::Fields(fields)), ..Default::default() }
+}
+
 impl Work {
     /// A task that need not be there.
     pub fn nobody(uuid: &str) -> Self {
@@ -193,10 +203,14 @@ impl Work {
     pub fn json(&self, message: impl Into<String>) -> pb::AppendMessageRequest {
         pb::AppendMessageRequest {
             task_uuid: self.uuid.clone(),
-            body: Some(MessageBody::MessageJson(message.into())),
+            message: Some(new_json(message)),
             lease_generation: self.lease,
-            ..Default::default()
         }
+    }
+
+    /// Appends a message by its fields.
+    pub fn fields(&self, fields: pb::Message) -> pb::AppendMessageRequest {
+        pb::AppendMessageRequest { message: Some(new_fields(fields)), ..self.json("") }
     }
 
     /// Appends what a user says.
@@ -215,9 +229,10 @@ impl Work {
     }
 
     /// Asks for the body of a request.
-    pub fn request(&self, provider: &str) -> pb::StreamRequestRequest {
-        let (task_uuid, provider) = (self.uuid.clone(), provider.to_owned());
-        pb::StreamRequestRequest { task_uuid, provider, model: "m".to_owned(), ..Default::default() }
+    pub fn request(&self, provider: &str) -> pb::RenderContextRequest {
+        let provider = pb::Provider::from_name(provider).unwrap_or_default().into();
+        let task_uuid = self.uuid.clone();
+        pb::RenderContextRequest { task_uuid, provider, model: "m".to_owned(), ..Default::default() }
     }
 
     /// Asks for its history.
@@ -357,4 +372,59 @@ pub fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     found
+}
+
+/// Changes to the message of an append.
+pub trait Appending {
+    /// Gives the append a name.
+    fn named(self, request_id: impl Into<String>) -> Self;
+
+    /// Pins the message.
+    fn pinned(self) -> Self;
+
+    /// Names the output that the message shows a part of.
+    fn output_ref(self, output_ref: impl Into<String>) -> Self;
+}
+
+impl Appending for pb::NewMessage {
+    fn named(self, request_id: impl Into<String>) -> Self {
+        Self { request_id: request_id.into(), ..self }
+    }
+
+    fn pinned(self) -> Self {
+        Self { pinned: true, ..self }
+    }
+
+    fn output_ref(self, output_ref: impl Into<String>) -> Self {
+        Self { output_ref: output_ref.into(), ..self }
+    }
+}
+
+impl Appending for pb::AppendMessageRequest {
+    fn named(self, request_id: impl Into<String>) -> Self {
+        Self { message: self.message.map(|message| message.named(request_id)), ..self }
+    }
+
+    fn pinned(self) -> Self {
+        Self { message: self.message.map(Appending::pinned), ..self }
+    }
+
+    fn output_ref(self, output_ref: impl Into<String>) -> Self {
+        Self { message: self.message.map(|message| message.output_ref(output_ref)), ..self }
+    }
+}
+
+/// What a new task inherits: `AUTO`, `NEVER`, or the id of a task.
+pub fn inherit(word: &str) -> Option<pb::start_task_request::Inherit> {
+    use pb::start_task_request::Inherit;
+    match pb::InheritMode::from_name(&word.to_lowercase()) {
+        Some(mode) => Some(Inherit::InheritMode(mode.into())),
+        None => Some(Inherit::InheritFrom(word.to_owned())),
+    }
+}
+
+/// What AppendMessages takes.
+pub fn piped(request: pb::AppendMessageRequest) -> pb::AppendMessagesRequest {
+    let pb::AppendMessageRequest { task_uuid, message, lease_generation } = request;
+    pb::AppendMessagesRequest { task_uuid, messages: message.into_iter().collect(), lease_generation }
 }

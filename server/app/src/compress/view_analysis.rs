@@ -18,7 +18,7 @@ pub(super) const WITHIN_TARGET: &str = "within_target";
 /// Why a view is left alone of which too few messages may go.
 pub(super) const NOTHING: &str = "nothing";
 /// Why a view is left alone that is too large by what has to stay.
-pub(super) const OVER: &str = "over";
+pub(super) const OVER: &str = "incompressible";
 
 /// A view with what is to become of it.
 #[derive(Clone)]

@@ -83,11 +83,10 @@ impl NewMessage {
 
     /// Parses a whole OpenAI chat message in the form that SDKs write.
     pub fn from_json(text: &str) -> Result<Self, InvalidField> {
-        let bad =
-            |error: serde_json::Error| InvalidField::new("message_json", format!("is not valid: {error}"));
+        let bad = |error: serde_json::Error| InvalidField::new("json", format!("is not valid: {error}"));
         let whole = Json::parse(text).map_err(bad)?;
         if whole.kind() != JsonKind::Object {
-            return Err(InvalidField::new("message_json", "is not a JSON object"));
+            return Err(InvalidField::new("json", "is not a JSON object"));
         }
 
         let mut message = Self::text(Role::User, "");
@@ -101,25 +100,25 @@ impl NewMessage {
             match key.as_str() {
                 "role" => role = Some(value.to_owned()),
                 "content" => {
-                    allow("message_json.content", kind, &[JsonKind::Text, JsonKind::Array, JsonKind::Null])?;
+                    allow("json.content", kind, &[JsonKind::Text, JsonKind::Array, JsonKind::Null])?;
                     message.content = kept();
                 }
                 // SDKs write null for an absent field.
                 "tool_name" | "tool_calls" | "tool_call_id" | "name" if kind == JsonKind::Null => {}
                 "tool_calls" => {
-                    allow("message_json.tool_calls", kind, &[JsonKind::Array])?;
+                    allow("json.tool_calls", kind, &[JsonKind::Array])?;
                     message.tool_calls = kept();
                 }
                 "tool_name" => {
-                    allow("message_json.tool_name", kind, &[JsonKind::Text])?;
+                    allow("json.tool_name", kind, &[JsonKind::Text])?;
                     message.tool_name = kept();
                 }
                 "tool_call_id" => {
-                    allow("message_json.tool_call_id", kind, &[JsonKind::Text])?;
+                    allow("json.tool_call_id", kind, &[JsonKind::Text])?;
                     message.tool_call_id = kept();
                 }
                 "name" => {
-                    allow("message_json.name", kind, &[JsonKind::Text])?;
+                    allow("json.name", kind, &[JsonKind::Text])?;
                     message.name = kept();
                 }
                 _ => {
@@ -134,13 +133,13 @@ impl NewMessage {
             extra.push('}');
             message.extra = Some(Json::kept(extra));
         }
-        let role = role.ok_or_else(|| InvalidField::new("message_json.role", "is missing"))?;
+        let role = role.ok_or_else(|| InvalidField::new("json.role", "is missing"))?;
         let known = Role::ALL.into_iter().find(|known| role == format!("\"{}\"", known.as_str()));
         message.role = known.ok_or_else(|| {
             let problem = format!("{role} is not system, developer, user, assistant or tool");
-            InvalidField::new("message_json.role", problem)
+            InvalidField::new("json.role", problem)
         })?;
-        message.check("message_json.content", "message_json.tool_calls")?;
+        message.check("json.content", "json.tool_calls")?;
         Ok(message)
     }
 
@@ -271,15 +270,15 @@ mod tests {
     #[test]
     fn errors_of_messages_name_the_field() {
         for (text, field) in [
-            ("[]", "message_json"),
-            ("{", "message_json"),
-            (r#"{"content":"x"}"#, "message_json.role"),
-            (r#"{"role":"robot"}"#, "message_json.role"),
-            (r#"{"role":3}"#, "message_json.role"),
-            (r#"{"role":"user","content":{}}"#, "message_json.content"),
-            (r#"{"role":"user","content":"","tool_calls":{}}"#, "message_json.tool_calls"),
-            (r#"{"role":"tool","tool_call_id":3}"#, "message_json.tool_call_id"),
-            (r#"{"role":"user","role":"user"}"#, "message_json"),
+            ("[]", "json"),
+            ("{", "json"),
+            (r#"{"content":"x"}"#, "json.role"),
+            (r#"{"role":"robot"}"#, "json.role"),
+            (r#"{"role":3}"#, "json.role"),
+            (r#"{"role":"user","content":{}}"#, "json.content"),
+            (r#"{"role":"user","content":"","tool_calls":{}}"#, "json.tool_calls"),
+            (r#"{"role":"tool","tool_call_id":3}"#, "json.tool_call_id"),
+            (r#"{"role":"user","role":"user"}"#, "json"),
         ] {
             assert_eq!(NewMessage::from_json(text).unwrap_err().field, field, "{text}");
         }
@@ -289,7 +288,7 @@ mod tests {
     fn content_must_match_the_role() {
         let calls = |call: &str| format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}}"#);
         let function = |rest: &str| calls(&format!(r#"{{"id":"c","type":"function",{rest}}}"#));
-        let (content, tool_calls) = ("message_json.content", "message_json.tool_calls");
+        let (content, tool_calls) = ("json.content", "json.tool_calls");
         for (text, bad) in [
             (r#"{"role":"user"}"#.to_owned(), Some(content)),
             (r#"{"role":"user","content":null}"#.to_owned(), Some(content)),

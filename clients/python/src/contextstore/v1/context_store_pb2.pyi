@@ -11,6 +11,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -22,9 +23,281 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _InheritMode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _InheritModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_InheritMode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    INHERIT_MODE_UNSPECIFIED: _InheritMode.ValueType  # 0
+    """In a request, this means AUTO."""
+    INHERIT_MODE_AUTO: _InheritMode.ValueType  # 1
+    """The newest of the ten newest tasks of FindPreviousContexts that has something to inherit, if `inheritance.enabled` is
+    configured and the key has a task_type and a task_id.
+    """
+    INHERIT_MODE_NEVER: _InheritMode.ValueType  # 2
+    """None."""
+
+class InheritMode(_InheritMode, metaclass=_InheritModeEnumTypeWrapper):
+    """---- Tasks ----
+
+    Which task a new task inherits from, without the id of one.
+    """
+
+INHERIT_MODE_UNSPECIFIED: InheritMode.ValueType  # 0
+"""In a request, this means AUTO."""
+INHERIT_MODE_AUTO: InheritMode.ValueType  # 1
+"""The newest of the ten newest tasks of FindPreviousContexts that has something to inherit, if `inheritance.enabled` is
+configured and the key has a task_type and a task_id.
+"""
+INHERIT_MODE_NEVER: InheritMode.ValueType  # 2
+"""None."""
+Global___InheritMode: _TypeAlias = InheritMode  # noqa: Y015
+
+class _TaskOrder:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TaskOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskOrder.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TASK_ORDER_UNSPECIFIED: _TaskOrder.ValueType  # 0
+    """In a request, this means CREATED_DESC."""
+    TASK_ORDER_CREATED_DESC: _TaskOrder.ValueType  # 1
+    """By create_time, newest first."""
+    TASK_ORDER_CREATED_ASC: _TaskOrder.ValueType  # 2
+    """By create_time, oldest first."""
+    TASK_ORDER_UPDATED_DESC: _TaskOrder.ValueType  # 3
+    """By update_time, newest first."""
+    TASK_ORDER_UPDATED_ASC: _TaskOrder.ValueType  # 4
+    """By update_time, oldest first."""
+
+class TaskOrder(_TaskOrder, metaclass=_TaskOrderEnumTypeWrapper):
+    """The order of a list of tasks."""
+
+TASK_ORDER_UNSPECIFIED: TaskOrder.ValueType  # 0
+"""In a request, this means CREATED_DESC."""
+TASK_ORDER_CREATED_DESC: TaskOrder.ValueType  # 1
+"""By create_time, newest first."""
+TASK_ORDER_CREATED_ASC: TaskOrder.ValueType  # 2
+"""By create_time, oldest first."""
+TASK_ORDER_UPDATED_DESC: TaskOrder.ValueType  # 3
+"""By update_time, newest first."""
+TASK_ORDER_UPDATED_ASC: TaskOrder.ValueType  # 4
+"""By update_time, oldest first."""
+Global___TaskOrder: _TypeAlias = TaskOrder  # noqa: Y015
+
+class _RecordKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RecordKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecordKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RECORD_KIND_UNSPECIFIED: _RecordKind.ValueType  # 0
+    """Requests with it are refused."""
+    RECORD_KIND_MESSAGE: _RecordKind.ValueType  # 1
+    """A message."""
+    RECORD_KIND_STARTED: _RecordKind.ValueType  # 2
+    """The task was created."""
+    RECORD_KIND_LEASE: _RecordKind.ValueType  # 3
+    """A lease was granted."""
+    RECORD_KIND_CONFIG: _RecordKind.ValueType  # 4
+    """The configuration changed."""
+    RECORD_KIND_REWRITE: _RecordKind.ValueType  # 5
+    """The view was rewritten."""
+    RECORD_KIND_STATUS: _RecordKind.ValueType  # 6
+    """The status changed."""
+    RECORD_KIND_USAGE: _RecordKind.ValueType  # 7
+    """A call of the LLM was reported."""
+    RECORD_KIND_STATISTICS: _RecordKind.ValueType  # 8
+    """Numbers were added to the counters."""
+    RECORD_KIND_PIN: _RecordKind.ValueType  # 9
+    """A message was pinned or unpinned."""
+    RECORD_KIND_FORKED: _RecordKind.ValueType  # 10
+    """The lines before this one were copied from another task."""
+    RECORD_KIND_ERASED: _RecordKind.ValueType  # 11
+    """The contents of messages were erased."""
+
+class RecordKind(_RecordKind, metaclass=_RecordKindEnumTypeWrapper):
+    """---- Messages ----
+
+    The kind of a line in messages.jsonl.
+    """
+
+RECORD_KIND_UNSPECIFIED: RecordKind.ValueType  # 0
+"""Requests with it are refused."""
+RECORD_KIND_MESSAGE: RecordKind.ValueType  # 1
+"""A message."""
+RECORD_KIND_STARTED: RecordKind.ValueType  # 2
+"""The task was created."""
+RECORD_KIND_LEASE: RecordKind.ValueType  # 3
+"""A lease was granted."""
+RECORD_KIND_CONFIG: RecordKind.ValueType  # 4
+"""The configuration changed."""
+RECORD_KIND_REWRITE: RecordKind.ValueType  # 5
+"""The view was rewritten."""
+RECORD_KIND_STATUS: RecordKind.ValueType  # 6
+"""The status changed."""
+RECORD_KIND_USAGE: RecordKind.ValueType  # 7
+"""A call of the LLM was reported."""
+RECORD_KIND_STATISTICS: RecordKind.ValueType  # 8
+"""Numbers were added to the counters."""
+RECORD_KIND_PIN: RecordKind.ValueType  # 9
+"""A message was pinned or unpinned."""
+RECORD_KIND_FORKED: RecordKind.ValueType  # 10
+"""The lines before this one were copied from another task."""
+RECORD_KIND_ERASED: RecordKind.ValueType  # 11
+"""The contents of messages were erased."""
+Global___RecordKind: _TypeAlias = RecordKind  # noqa: Y015
+
+class _CompressStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CompressStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CompressStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPRESS_STAGE_UNSPECIFIED: _CompressStage.ValueType  # 0
+    """Never sent."""
+    COMPRESS_STAGE_EXTRACTING: _CompressStage.ValueType  # 1
+    """The server reads the messages to remove."""
+    COMPRESS_STAGE_SUMMARIZING: _CompressStage.ValueType  # 2
+    """A summary of them is being written."""
+    COMPRESS_STAGE_PUBLISHING: _CompressStage.ValueType  # 3
+    """The new view takes the place of the old one."""
+
+class CompressStage(_CompressStage, metaclass=_CompressStageEnumTypeWrapper):
+    """---- Compaction ----
+
+    A step of a compression.
+    """
+
+COMPRESS_STAGE_UNSPECIFIED: CompressStage.ValueType  # 0
+"""Never sent."""
+COMPRESS_STAGE_EXTRACTING: CompressStage.ValueType  # 1
+"""The server reads the messages to remove."""
+COMPRESS_STAGE_SUMMARIZING: CompressStage.ValueType  # 2
+"""A summary of them is being written."""
+COMPRESS_STAGE_PUBLISHING: CompressStage.ValueType  # 3
+"""The new view takes the place of the old one."""
+Global___CompressStage: _TypeAlias = CompressStage  # noqa: Y015
+
+class _CompressSkipReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CompressSkipReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CompressSkipReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPRESS_SKIP_REASON_UNSPECIFIED: _CompressSkipReason.ValueType  # 0
+    """The view was rewritten."""
+    COMPRESS_SKIP_REASON_NOTHING: _CompressSkipReason.ValueType  # 1
+    """Too few messages can be removed."""
+    COMPRESS_SKIP_REASON_WITHIN_TARGET: _CompressSkipReason.ValueType  # 2
+    """The view has no more than target_tokens already."""
+    COMPRESS_SKIP_REASON_NOT_WORTH_IT: _CompressSkipReason.ValueType  # 3
+    """The view would not get smaller."""
+    COMPRESS_SKIP_REASON_INCOMPRESSIBLE: _CompressSkipReason.ValueType  # 4
+    """The part that must stay is too large on its own, or the context is over its limit and nothing can be removed."""
+    COMPRESS_SKIP_REASON_TOO_MANY_PARTS: _CompressSkipReason.ValueType  # 5
+    """The new view would have too many parts to be written: thousands of separate pinned messages and trimmed outputs."""
+
+class CompressSkipReason(_CompressSkipReason, metaclass=_CompressSkipReasonEnumTypeWrapper):
+    """Why a view was left as it was."""
+
+COMPRESS_SKIP_REASON_UNSPECIFIED: CompressSkipReason.ValueType  # 0
+"""The view was rewritten."""
+COMPRESS_SKIP_REASON_NOTHING: CompressSkipReason.ValueType  # 1
+"""Too few messages can be removed."""
+COMPRESS_SKIP_REASON_WITHIN_TARGET: CompressSkipReason.ValueType  # 2
+"""The view has no more than target_tokens already."""
+COMPRESS_SKIP_REASON_NOT_WORTH_IT: CompressSkipReason.ValueType  # 3
+"""The view would not get smaller."""
+COMPRESS_SKIP_REASON_INCOMPRESSIBLE: CompressSkipReason.ValueType  # 4
+"""The part that must stay is too large on its own, or the context is over its limit and nothing can be removed."""
+COMPRESS_SKIP_REASON_TOO_MANY_PARTS: CompressSkipReason.ValueType  # 5
+"""The new view would have too many parts to be written: thousands of separate pinned messages and trimmed outputs."""
+Global___CompressSkipReason: _TypeAlias = CompressSkipReason  # noqa: Y015
+
+class _SummaryAuthor:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SummaryAuthorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SummaryAuthor.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SUMMARY_AUTHOR_UNSPECIFIED: _SummaryAuthor.ValueType  # 0
+    """Nobody: no summary was written."""
+    SUMMARY_AUTHOR_EXTRACTIVE: _SummaryAuthor.ValueType  # 1
+    """The built-in summariser."""
+    SUMMARY_AUTHOR_AGENT: _SummaryAuthor.ValueType  # 2
+    """The agent, by CommitCompaction."""
+    SUMMARY_AUTHOR_LLM: _SummaryAuthor.ValueType  # 3
+    """An LLM that the server asked."""
+
+class SummaryAuthor(_SummaryAuthor, metaclass=_SummaryAuthorEnumTypeWrapper):
+    """Who wrote a summary."""
+
+SUMMARY_AUTHOR_UNSPECIFIED: SummaryAuthor.ValueType  # 0
+"""Nobody: no summary was written."""
+SUMMARY_AUTHOR_EXTRACTIVE: SummaryAuthor.ValueType  # 1
+"""The built-in summariser."""
+SUMMARY_AUTHOR_AGENT: SummaryAuthor.ValueType  # 2
+"""The agent, by CommitCompaction."""
+SUMMARY_AUTHOR_LLM: SummaryAuthor.ValueType  # 3
+"""An LLM that the server asked."""
+Global___SummaryAuthor: _TypeAlias = SummaryAuthor  # noqa: Y015
+
+class _RewriteKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RewriteKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RewriteKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REWRITE_KIND_UNSPECIFIED: _RewriteKind.ValueType  # 0
+    """A rewrite that this version does not know."""
+    REWRITE_KIND_SUMMARIZE: _RewriteKind.ValueType  # 1
+    """A compaction with the strategy SUMMARIZE."""
+    REWRITE_KIND_COMPACT: _RewriteKind.ValueType  # 2
+    """A compaction with the strategy COMPACT."""
+    REWRITE_KIND_PRUNE: _RewriteKind.ValueType  # 3
+    """A compaction with the strategy PRUNE."""
+    REWRITE_KIND_WINDOW: _RewriteKind.ValueType  # 4
+    """A compaction with the strategy WINDOW."""
+    REWRITE_KIND_TRIM: _RewriteKind.ValueType  # 5
+    """Outputs, images or files were replaced by notes."""
+    REWRITE_KIND_UNDO: _RewriteKind.ValueType  # 6
+    """UndoCompaction."""
+    REWRITE_KIND_REWIND: _RewriteKind.ValueType  # 7
+    """RewindTask."""
+    REWRITE_KIND_INHERIT: _RewriteKind.ValueType  # 8
+    """The new task inherited from an earlier one."""
+
+class RewriteKind(_RewriteKind, metaclass=_RewriteKindEnumTypeWrapper):
+    """---- Watching ----
+
+    What rewrote a view.
+    """
+
+REWRITE_KIND_UNSPECIFIED: RewriteKind.ValueType  # 0
+"""A rewrite that this version does not know."""
+REWRITE_KIND_SUMMARIZE: RewriteKind.ValueType  # 1
+"""A compaction with the strategy SUMMARIZE."""
+REWRITE_KIND_COMPACT: RewriteKind.ValueType  # 2
+"""A compaction with the strategy COMPACT."""
+REWRITE_KIND_PRUNE: RewriteKind.ValueType  # 3
+"""A compaction with the strategy PRUNE."""
+REWRITE_KIND_WINDOW: RewriteKind.ValueType  # 4
+"""A compaction with the strategy WINDOW."""
+REWRITE_KIND_TRIM: RewriteKind.ValueType  # 5
+"""Outputs, images or files were replaced by notes."""
+REWRITE_KIND_UNDO: RewriteKind.ValueType  # 6
+"""UndoCompaction."""
+REWRITE_KIND_REWIND: RewriteKind.ValueType  # 7
+"""RewindTask."""
+REWRITE_KIND_INHERIT: RewriteKind.ValueType  # 8
+"""The new task inherited from an earlier one."""
+Global___RewriteKind: _TypeAlias = RewriteKind  # noqa: Y015
+
 @_typing.final
 class StartTaskRequest(_message.Message):
-    """Asks to start a task."""
+    """The request of StartTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -33,37 +306,36 @@ class StartTaskRequest(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
     HOLDER_FIELD_NUMBER: _builtins.int
+    INHERIT_MODE_FIELD_NUMBER: _builtins.int
+    INHERIT_FROM_FIELD_NUMBER: _builtins.int
+    SYSTEM_MESSAGE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    INHERIT_FIELD_NUMBER: _builtins.int
-    SYSTEM_MESSAGE_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """Its id: a UUID. Empty: a new UUIDv7."""
+    """The id of the task: a UUID. Empty: a new UUIDv7."""
     user: _builtins.str
-    """Who it is for; at most 1024 bytes."""
-    request_id: _builtins.str
-    """Names the call."""
-    lease_generation: _builtins.int
-    """0, or the generation the caller last had: if the task was taken over since, STALE_LEASE."""
-    inherit: _builtins.str
-    """What a new task takes over: `AUTO` (also if empty: from the newest task that has something to take over, of the ten newest
-    that FindPreviousContexts finds, if `inheritance.enabled` and the key has a task_type and a task_id), `NEVER`, or the id of a
-    task that ended (TASK_NOT_FOUND, WRONG_STATUS, NOTHING_TO_INHERIT). It becomes the first message of the view behind the
-    system prompt. A task that is there already is taken up as it is.
-    """
+    """The person or program that the task works for; at most 1024 bytes."""
+    inherit_mode: Global___InheritMode.ValueType
+    """A rule that chooses the task to inherit from."""
+    inherit_from: _builtins.str
+    """The id of a task that has ended."""
     system_message: _builtins.str
-    """The system prompt: appended as the first message of a new task. At most as large as a message may be."""
+    """The system prompt, appended as the first message of a new task. It can be as large as a message. Empty: none."""
+    request_id: _builtins.str
+    """Names the call; 1 to 128 visible ASCII characters."""
+    lease_generation: _builtins.int
+    """The generation that the caller last held, or 0. If the task was taken over since, the call fails with STALE_LEASE."""
     @_builtins.property
     def key(self) -> _task_pb2.TaskKey:
-        """Where it comes from."""
+        """The item that the task works on."""
 
     @_builtins.property
     def config(self) -> _task_pb2.TaskConfig:
-        """Its configuration."""
+        """The configuration of a new task."""
 
     @_builtins.property
     def holder(self) -> _task_pb2.Holder:
-        """Who will work on it. Required, with an instance_id."""
+        """The client that will work on the task. Required."""
 
     def __init__(
         self,
@@ -73,22 +345,25 @@ class StartTaskRequest(_message.Message):
         user: _builtins.str = ...,
         config: _task_pb2.TaskConfig | None = ...,
         holder: _task_pb2.Holder | None = ...,
+        inherit_mode: Global___InheritMode.ValueType = ...,
+        inherit_from: _builtins.str = ...,
+        system_message: _builtins.str = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
-        inherit: _builtins.str = ...,
-        system_message: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "key", b"key"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "inherit", b"inherit", "inherit_from", b"inherit_from", "inherit_mode", b"inherit_mode", "key", b"key"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "inherit", b"inherit", "key", b"key", "lease_generation", b"lease_generation", "request_id", b"request_id", "system_message", b"system_message", "task_uuid", b"task_uuid", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "holder", b"holder", "inherit", b"inherit", "inherit_from", b"inherit_from", "inherit_mode", b"inherit_mode", "key", b"key", "lease_generation", b"lease_generation", "request_id", b"request_id", "system_message", b"system_message", "task_uuid", b"task_uuid", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_inherit: _TypeAlias = _typing.Literal["inherit_mode", "inherit_from"]  # noqa: Y015
+    _WhichOneofArgType_inherit: _TypeAlias = _typing.Literal["inherit", b"inherit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_inherit) -> _WhichOneofReturnType_inherit | None: ...
 
 Global___StartTaskRequest: _TypeAlias = StartTaskRequest  # noqa: Y015
 
 @_typing.final
 class StartTaskResponse(_message.Message):
-    """The task that was started."""
+    """The response of StartTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -99,20 +374,20 @@ class StartTaskResponse(_message.Message):
     INHERITED_FROM_FIELD_NUMBER: _builtins.int
     INHERITANCE_COMMENT_FIELD_NUMBER: _builtins.int
     lease_generation: _builtins.int
-    """The lease to write under."""
+    """The generation of the new lease."""
     created: _builtins.bool
-    """Whether it was made, rather than taken up."""
+    """Whether the task was created; false if a running one was taken up."""
     inherited_from: _builtins.str
-    """The task that this one took over from; empty if there was none."""
+    """The id of the task that this one inherited from; empty if it inherited nothing."""
     inheritance_comment: _builtins.str
-    """With it: a comment for people, as to post on the issue: which task, how it ended, and when."""
+    """With inherited_from: a comment for people, to post on the issue, that says which task it was, how it ended, and when."""
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """The task."""
 
     @_builtins.property
     def lease_ttl(self) -> _duration_pb2.Duration:
-        """How long the lease lives without being renewed."""
+        """How long the lease lasts without being renewed."""
 
     def __init__(
         self,
@@ -134,7 +409,7 @@ Global___StartTaskResponse: _TypeAlias = StartTaskResponse  # noqa: Y015
 
 @_typing.final
 class ResumeTaskRequest(_message.Message):
-    """Asks to go on with a paused task."""
+    """The request of ResumeTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -143,14 +418,14 @@ class ResumeTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """0, or the generation the caller last had: if the task was taken over since, STALE_LEASE."""
+    """The generation that the caller last held, or 0. If the task was taken over since, the call fails with STALE_LEASE."""
     @_builtins.property
     def holder(self) -> _task_pb2.Holder:
-        """Who will work on it. Required, with an instance_id."""
+        """The client that will work on the task. Required."""
 
     def __init__(
         self,
@@ -170,7 +445,7 @@ Global___ResumeTaskRequest: _TypeAlias = ResumeTaskRequest  # noqa: Y015
 
 @_typing.final
 class ResumeTaskResponse(_message.Message):
-    """The task that goes on."""
+    """The response of ResumeTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -178,14 +453,14 @@ class ResumeTaskResponse(_message.Message):
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     LEASE_TTL_FIELD_NUMBER: _builtins.int
     lease_generation: _builtins.int
-    """The lease to write under."""
+    """The generation of the new lease."""
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """The task."""
 
     @_builtins.property
     def lease_ttl(self) -> _duration_pb2.Duration:
-        """How long the lease lives without being renewed."""
+        """How long the lease lasts without being renewed."""
 
     def __init__(
         self,
@@ -204,7 +479,7 @@ Global___ResumeTaskResponse: _TypeAlias = ResumeTaskResponse  # noqa: Y015
 
 @_typing.final
 class PauseTaskRequest(_message.Message):
-    """Asks to put a task aside."""
+    """The request of PauseTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -212,11 +487,11 @@ class PauseTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -234,7 +509,7 @@ Global___PauseTaskRequest: _TypeAlias = PauseTaskRequest  # noqa: Y015
 
 @_typing.final
 class PauseTaskResponse(_message.Message):
-    """The task was put aside."""
+    """The response of PauseTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -258,7 +533,7 @@ Global___PauseTaskResponse: _TypeAlias = PauseTaskResponse  # noqa: Y015
 
 @_typing.final
 class CompleteTaskRequest(_message.Message):
-    """Asks to end a task well."""
+    """The request of CompleteTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -267,17 +542,17 @@ class CompleteTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     final_summary: _builtins.str
-    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
-    and of what came after them, by the LLM if one summarises, else by the built-in summariser. That can take as long as
-    `compression.summary_timeout`, and twice that if the context has to be compressed first; the call goes on if the caller goes
-    away, and a retry with the same request_id waits for it. A task in which nothing was said gets none, or all that it inherited.
+    """The final summary, at most 1 MiB; it is written to final_summary.txt. Empty or blank: the server makes one of the
+    summaries of the task and of the messages after them, by the LLM if one summarises, otherwise by the built-in
+    summariser. This takes up to `compression.summary_timeout`, or twice as long if the context must be compressed first,
+    and goes on if the client goes away. A task without a conversation gets no summary, or the one that it inherited.
     """
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -296,7 +571,7 @@ Global___CompleteTaskRequest: _TypeAlias = CompleteTaskRequest  # noqa: Y015
 
 @_typing.final
 class CompleteTaskResponse(_message.Message):
-    """The task ended."""
+    """The response of CompleteTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -320,7 +595,7 @@ Global___CompleteTaskResponse: _TypeAlias = CompleteTaskResponse  # noqa: Y015
 
 @_typing.final
 class FailTaskRequest(_message.Message):
-    """Asks to end a task badly."""
+    """The request of FailTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -330,17 +605,17 @@ class FailTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     error_message: _builtins.str
-    """Why; at most 1 MiB."""
+    """Why the task failed; at most 1 MiB."""
     final_summary: _builtins.str
-    """What is to be remembered of it; at most 1 MiB. Written to final_summary.txt. Empty or blank: one is made of its summaries
-    and of what came after them, by the built-in summariser.
+    """The final summary, at most 1 MiB; it is written to final_summary.txt. Empty or blank: the built-in summariser makes one
+    of the summaries of the task and of the messages after them.
     """
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -360,7 +635,7 @@ Global___FailTaskRequest: _TypeAlias = FailTaskRequest  # noqa: Y015
 
 @_typing.final
 class FailTaskResponse(_message.Message):
-    """The task ended."""
+    """The response of FailTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -384,7 +659,7 @@ Global___FailTaskResponse: _TypeAlias = FailTaskResponse  # noqa: Y015
 
 @_typing.final
 class UpdateTaskRequest(_message.Message):
-    """Asks to configure a task anew."""
+    """The request of UpdateTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -393,14 +668,14 @@ class UpdateTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
     def config(self) -> _task_pb2.TaskConfig:
-        """The whole configuration. Required."""
+        """The new configuration; it replaces the old one as a whole. Required."""
 
     def __init__(
         self,
@@ -420,7 +695,7 @@ Global___UpdateTaskRequest: _TypeAlias = UpdateTaskRequest  # noqa: Y015
 
 @_typing.final
 class UpdateTaskResponse(_message.Message):
-    """The task is configured."""
+    """The response of UpdateTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -444,7 +719,7 @@ Global___UpdateTaskResponse: _TypeAlias = UpdateTaskResponse  # noqa: Y015
 
 @_typing.final
 class DeleteTaskRequest(_message.Message):
-    """Asks to remove a task."""
+    """The request of DeleteTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -452,11 +727,11 @@ class DeleteTaskRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     request_id: _builtins.str
-    """Names the call. A removed task remembers nothing: a retry is answered with TASK_NOT_FOUND."""
+    """Names the call; 1 to 128 visible ASCII characters. A deleted task remembers no ids."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -474,7 +749,7 @@ Global___DeleteTaskRequest: _TypeAlias = DeleteTaskRequest  # noqa: Y015
 
 @_typing.final
 class DeleteTaskResponse(_message.Message):
-    """The task is gone."""
+    """The response of DeleteTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -491,16 +766,16 @@ Global___DeleteTaskResponse: _TypeAlias = DeleteTaskResponse  # noqa: Y015
 
 @_typing.final
 class RenewLeaseRequest(_message.Message):
-    """Asks to keep a lease alive."""
+    """The request of RenewLease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease."""
     def __init__(
         self,
         *,
@@ -517,14 +792,14 @@ Global___RenewLeaseRequest: _TypeAlias = RenewLeaseRequest  # noqa: Y015
 
 @_typing.final
 class RenewLeaseResponse(_message.Message):
-    """The lease lives on."""
+    """The response of RenewLease."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LEASE_TTL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lease_ttl(self) -> _duration_pb2.Duration:
-        """How long it lives without being renewed again."""
+        """How long the lease lasts from now on without being renewed again."""
 
     def __init__(
         self,
@@ -541,13 +816,13 @@ Global___RenewLeaseResponse: _TypeAlias = RenewLeaseResponse  # noqa: Y015
 
 @_typing.final
 class GetTaskRequest(_message.Message):
-    """Asks for a task."""
+    """The request of GetTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     def __init__(
         self,
         *,
@@ -563,7 +838,7 @@ Global___GetTaskRequest: _TypeAlias = GetTaskRequest  # noqa: Y015
 
 @_typing.final
 class GetTaskResponse(_message.Message):
-    """The task."""
+    """The response of GetTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -593,7 +868,7 @@ Global___GetTaskResponse: _TypeAlias = GetTaskResponse  # noqa: Y015
 
 @_typing.final
 class TaskFilter(_message.Message):
-    """Which tasks to list. Empty fields match everything."""
+    """A condition on tasks. A task matches if all fields match; a field that is empty or unset matches every task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -607,33 +882,33 @@ class TaskFilter(_message.Message):
     CREATED_FROM_FIELD_NUMBER: _builtins.int
     CREATED_BEFORE_FIELD_NUMBER: _builtins.int
     task_source: _builtins.str
-    """Exactly this."""
+    """`key.task_source` is exactly this."""
     owner: _builtins.str
-    """Exactly this."""
+    """`key.owner` is exactly this."""
     repo: _builtins.str
-    """Exactly this."""
+    """`key.repo` is exactly this."""
     task_type: _builtins.str
-    """Exactly this."""
+    """`key.task_type` is exactly this."""
     task_id: _builtins.str
-    """Exactly this."""
+    """`key.task_id` is exactly this."""
     user: _builtins.str
-    """Exactly this."""
+    """`user` is exactly this."""
     @_builtins.property
-    def statuses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Any of these: `running`, `paused`, `completed`, `failed`."""
+    def statuses(self) -> _containers.RepeatedScalarFieldContainer[_task_pb2.TaskStatus.ValueType]:
+        """The status is one of these; at most 1024."""
 
     @_builtins.property
     def created_from(self) -> _timestamp_pb2.Timestamp:
-        """Made at this time or later."""
+        """The task was created at this time or later."""
 
     @_builtins.property
     def created_before(self) -> _timestamp_pb2.Timestamp:
-        """Made before this time."""
+        """The task was created before this time."""
 
     def __init__(
         self,
         *,
-        statuses: _abc.Iterable[_builtins.str] | None = ...,
+        statuses: _abc.Iterable[_task_pb2.TaskStatus.ValueType] | None = ...,
         task_source: _builtins.str = ...,
         owner: _builtins.str = ...,
         repo: _builtins.str = ...,
@@ -653,7 +928,7 @@ Global___TaskFilter: _TypeAlias = TaskFilter  # noqa: Y015
 
 @_typing.final
 class ListTasksRequest(_message.Message):
-    """Asks for tasks."""
+    """The request of ListTasks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -661,21 +936,21 @@ class ListTasksRequest(_message.Message):
     ORDER_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    order: _builtins.str
-    """`created_desc` (also if empty), `created_asc`, `updated_desc` or `updated_asc`."""
+    order: Global___TaskOrder.ValueType
+    """The order of the tasks."""
     page_size: _builtins.int
-    """Most tasks in the answer, at most 1000; 0: 100."""
+    """The most tasks on the page, at most 1000; 0: 100."""
     page_token: _builtins.str
-    """`next_page_token` of the page before, with the same filter and order."""
+    """`next_page_token` of the previous page, with the same filter and order. Empty: the first page."""
     @_builtins.property
     def filter(self) -> Global___TaskFilter:
-        """Which."""
+        """The tasks to list. Unset: all."""
 
     def __init__(
         self,
         *,
         filter: Global___TaskFilter | None = ...,
-        order: _builtins.str = ...,
+        order: Global___TaskOrder.ValueType = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
@@ -689,17 +964,17 @@ Global___ListTasksRequest: _TypeAlias = ListTasksRequest  # noqa: Y015
 
 @_typing.final
 class ListTasksResponse(_message.Message):
-    """One page."""
+    """The response of ListTasks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASKS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Where the next page starts; empty at the end."""
+    """The token of the next page; empty at the end."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Task]:
-        """The tasks."""
+        """The tasks of the page."""
 
     def __init__(
         self,
@@ -716,8 +991,242 @@ class ListTasksResponse(_message.Message):
 Global___ListTasksResponse: _TypeAlias = ListTasksResponse  # noqa: Y015
 
 @_typing.final
+class ForkTaskRequest(_message.Message):
+    """The request of ForkTask."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    AT_SEQ_FIELD_NUMBER: _builtins.int
+    NEW_TASK_UUID_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task to copy."""
+    at_seq: _builtins.int
+    """The seq of the last message to copy; 0: all messages."""
+    new_task_uuid: _builtins.str
+    """The id of the new task: a UUID. Empty: a new UUIDv7; a retry then creates another task."""
+    request_id: _builtins.str
+    """Names the call, in the new task; 1 to 128 visible ASCII characters."""
+    @_builtins.property
+    def holder(self) -> _task_pb2.Holder:
+        """The client that will work on the new task. Required."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        at_seq: _builtins.int = ...,
+        new_task_uuid: _builtins.str = ...,
+        holder: _task_pb2.Holder | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["holder", b"holder"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_seq", b"at_seq", "holder", b"holder", "new_task_uuid", b"new_task_uuid", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkTaskRequest: _TypeAlias = ForkTaskRequest  # noqa: Y015
+
+@_typing.final
+class ForkTaskResponse(_message.Message):
+    """The response of ForkTask."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    LEASE_TTL_FIELD_NUMBER: _builtins.int
+    lease_generation: _builtins.int
+    """The generation of its lease."""
+    @_builtins.property
+    def task(self) -> _task_pb2.Task:
+        """The new task."""
+
+    @_builtins.property
+    def lease_ttl(self) -> _duration_pb2.Duration:
+        """How long the lease lasts without being renewed."""
+
+    def __init__(
+        self,
+        *,
+        task: _task_pb2.Task | None = ...,
+        lease_generation: _builtins.int = ...,
+        lease_ttl: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForkTaskResponse: _TypeAlias = ForkTaskResponse  # noqa: Y015
+
+@_typing.final
+class FindPreviousContextsRequest(_message.Message):
+    """The request of FindPreviousContexts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    user: _builtins.str
+    """The person or program that the new task works for."""
+    limit: _builtins.int
+    """The most tasks in the answer, at most 100; 0: 10."""
+    @_builtins.property
+    def key(self) -> _task_pb2.TaskKey:
+        """The item that the new task works on."""
+
+    def __init__(
+        self,
+        *,
+        key: _task_pb2.TaskKey | None = ...,
+        user: _builtins.str = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "limit", b"limit", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindPreviousContextsRequest: _TypeAlias = FindPreviousContextsRequest  # noqa: Y015
+
+@_typing.final
+class PreviousContext(_message.Message):
+    """A task that has ended and that a new one can inherit from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    COMPLETE_TIME_FIELD_NUMBER: _builtins.int
+    HAS_FINAL_SUMMARY_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    status: _task_pb2.TaskStatus.ValueType
+    """How it ended: COMPLETED or FAILED."""
+    has_final_summary: _builtins.bool
+    """Whether it has a final summary."""
+    @_builtins.property
+    def complete_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ended."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        status: _task_pb2.TaskStatus.ValueType = ...,
+        complete_time: _timestamp_pb2.Timestamp | None = ...,
+        has_final_summary: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time", "has_final_summary", b"has_final_summary", "status", b"status", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PreviousContext: _TypeAlias = PreviousContext  # noqa: Y015
+
+@_typing.final
+class FindPreviousContextsResponse(_message.Message):
+    """The response of FindPreviousContexts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreviousContext]:
+        """The tasks, newest first."""
+
+    def __init__(
+        self,
+        *,
+        contexts: _abc.Iterable[Global___PreviousContext] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindPreviousContextsResponse: _TypeAlias = FindPreviousContextsResponse  # noqa: Y015
+
+@_typing.final
+class GetInheritanceContextRequest(_message.Message):
+    """The request of GetInheritanceContext."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    MAX_SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task that has ended."""
+    max_summary_tokens: _builtins.int
+    """The most tokens of the text, at least 200; 0: as many as a task gets that configures neither a limit nor an
+    inheritance. A task with a smaller limit inherits no more than a quarter of it.
+    """
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        max_summary_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_summary_tokens", b"max_summary_tokens", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetInheritanceContextRequest: _TypeAlias = GetInheritanceContextRequest  # noqa: Y015
+
+@_typing.final
+class GetInheritanceContextResponse(_message.Message):
+    """The response of GetInheritanceContext."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    TRUNCATED_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text as a new task would have it."""
+    tokens: _builtins.int
+    """The tokens of the text."""
+    truncated: _builtins.bool
+    """Whether the text was cut, for this task or for an earlier one that passed it on."""
+    comment: _builtins.str
+    """A comment for people that says which task it was, how it ended, and when."""
+    @_builtins.property
+    def context(self) -> Global___PreviousContext:
+        """The task, and how it ended."""
+
+    def __init__(
+        self,
+        *,
+        context: Global___PreviousContext | None = ...,
+        text: _builtins.str = ...,
+        tokens: _builtins.int = ...,
+        truncated: _builtins.bool = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "context", b"context", "text", b"text", "tokens", b"tokens", "truncated", b"truncated"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetInheritanceContextResponse: _TypeAlias = GetInheritanceContextResponse  # noqa: Y015
+
+@_typing.final
 class GetServerInfoRequest(_message.Message):
-    """Asks what the server is."""
+    """The request of GetServerInfo."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -734,7 +1243,7 @@ Global___GetServerInfoRequest: _TypeAlias = GetServerInfoRequest  # noqa: Y015
 
 @_typing.final
 class ServerLimits(_message.Message):
-    """What the server takes."""
+    """The limits of the server."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -748,25 +1257,25 @@ class ServerLimits(_message.Message):
     STORE_BYTES_FIELD_NUMBER: _builtins.int
     READ_IDLE_FIELD_NUMBER: _builtins.int
     message_bytes: _builtins.int
-    """Largest message, in bytes."""
+    """The largest message, in bytes."""
     bytes_in_flight: _builtins.int
-    """Bytes of requests that may be in flight, over all calls."""
+    """The most bytes of requests in flight, over all calls."""
     streams_per_connection: _builtins.int
-    """Calls on one connection at once."""
+    """The most concurrent calls on one connection."""
     connections: _builtins.int
-    """Connections at once, on each address."""
+    """The most concurrent connections to each address."""
     read_streams: _builtins.int
-    """Streams of reading calls at once, over all connections."""
+    """The most concurrent calls that stream a response, over all connections."""
     chunk_bytes: _builtins.int
-    """Largest chunk of StreamCurrent, in bytes."""
+    """The largest chunk of StreamCurrent, in bytes."""
     task_bytes: _builtins.int
-    """Bytes the logs and the view of one task may take; 0: no limit."""
+    """The most bytes of one task's logs and view; 0: no limit."""
     store_bytes: _builtins.int
-    """Bytes all tasks together may take on disk, with all their files; 0: no limit."""
+    """The most bytes of all tasks on disk, with all of their files; 0: no limit."""
     @_builtins.property
     def read_idle(self) -> _duration_pb2.Duration:
-        """How long a reader may take nothing before its stream is closed with STALLED. If it takes nothing for twice as
-        long, and nothing else goes on over its connection, that is closed too.
+        """How long a client may read nothing of a stream before it is closed with STALLED. If the client reads nothing for twice
+        as long and nothing else goes on over its connection, the connection is closed, too.
         """
 
     def __init__(
@@ -792,7 +1301,7 @@ Global___ServerLimits: _TypeAlias = ServerLimits  # noqa: Y015
 
 @_typing.final
 class GetServerInfoResponse(_message.Message):
-    """What the server is."""
+    """The response of GetServerInfo."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -803,36 +1312,38 @@ class GetServerInfoResponse(_message.Message):
     DATA_DIR_FIELD_NUMBER: _builtins.int
     DURABILITY_FIELD_NUMBER: _builtins.int
     LEASE_TTL_FIELD_NUMBER: _builtins.int
-    READ_ONLY_FIELD_NUMBER: _builtins.int
+    READ_ONLY_REASON_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     PROCESS_ID_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """Its version."""
+    """The version of the server."""
     format_version: _builtins.int
-    """The newest format of task directories that it reads and writes."""
+    """The newest format of task directories that the server reads and writes."""
     data_dir: _builtins.str
-    """Its data directory, as it was configured."""
-    durability: _builtins.str
-    """The durability of tasks that ask for none."""
-    read_only: _builtins.str
-    """Why it takes no writes; empty if it takes them."""
+    """The data directory, as it was configured."""
+    durability: _task_pb2.Durability.ValueType
+    """The durability of tasks that configure none."""
+    read_only_reason: _builtins.str
+    """Why the server accepts no changes; empty if it accepts them."""
     process_id: _builtins.int
-    """Its process."""
+    """The process id of the server."""
     @_builtins.property
     def limits(self) -> Global___ServerLimits:
-        """What it takes."""
+        """The limits of the server."""
 
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """What it can do, for clients of several versions: `watch`, `pipelined_append`, …"""
+        """What the server can do, for clients that work with several versions: `watch`, `pipelined_append`, … A newer server can
+        have more.
+        """
 
     @_builtins.property
     def lease_ttl(self) -> _duration_pb2.Duration:
-        """How long a lease lives without being renewed."""
+        """How long a lease lasts without being renewed."""
 
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was started."""
+        """When the server was started."""
 
     def __init__(
         self,
@@ -842,15 +1353,15 @@ class GetServerInfoResponse(_message.Message):
         limits: Global___ServerLimits | None = ...,
         features: _abc.Iterable[_builtins.str] | None = ...,
         data_dir: _builtins.str = ...,
-        durability: _builtins.str = ...,
+        durability: _task_pb2.Durability.ValueType = ...,
         lease_ttl: _duration_pb2.Duration | None = ...,
-        read_only: _builtins.str = ...,
+        read_only_reason: _builtins.str = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         process_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease_ttl", b"lease_ttl", "limits", b"limits", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_dir", b"data_dir", "durability", b"durability", "features", b"features", "format_version", b"format_version", "lease_ttl", b"lease_ttl", "limits", b"limits", "process_id", b"process_id", "read_only", b"read_only", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data_dir", b"data_dir", "durability", b"durability", "features", b"features", "format_version", b"format_version", "lease_ttl", b"lease_ttl", "limits", b"limits", "process_id", b"process_id", "read_only_reason", b"read_only_reason", "start_time", b"start_time", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -858,64 +1369,39 @@ Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
 
 @_typing.final
 class AppendMessageRequest(_message.Message):
-    """A message to append."""
+    """The request of AppendMessage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    MESSAGE_JSON_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    OUTPUT_REF_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
-    message_json: _builtins.str
-    """A whole OpenAI chat message as an SDK produced it: a JSON object with a role and content, which is text or
-    an array of parts; only an assistant may do without, if it has tool_calls, a refusal, audio or a
-    function_call. Fields OpenAI does not know are kept. Refused are: what is not a JSON object, a key that stands
-    twice in one object, a role not named here, a message that is too large. Lone surrogates become U+FFFD. What is
-    wrong inside is named like `message_json.role`.
-    """
-    pinned: _builtins.bool
-    """Whether to pin it."""
-    output_ref: _builtins.str
-    """The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
-    not beginning with a dot.
-    """
-    request_id: _builtins.str
-    """Names the call."""
+    """The id of the task."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
-    def message(self) -> _message_pb2.Message:
-        """By its fields."""
+    def message(self) -> _message_pb2.NewMessage:
+        """The message. Its request_id names the call. Required."""
 
     def __init__(
         self,
         *,
         task_uuid: _builtins.str = ...,
-        message: _message_pb2.Message | None = ...,
-        message_json: _builtins.str = ...,
-        pinned: _builtins.bool = ...,
-        output_ref: _builtins.str = ...,
-        request_id: _builtins.str = ...,
+        message: _message_pb2.NewMessage | None = ...,
         lease_generation: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "lease_generation", b"lease_generation", "message", b"message", "message_json", b"message_json", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "message", b"message", "task_uuid", b"task_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["message", "message_json"]  # noqa: Y015
-    _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendMessageRequest: _TypeAlias = AppendMessageRequest  # noqa: Y015
 
 @_typing.final
 class AppendMessageResponse(_message.Message):
-    """The message is durable."""
+    """The response of AppendMessage: the message is durable."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -925,18 +1411,18 @@ class AppendMessageResponse(_message.Message):
     PRESSURE_FIELD_NUMBER: _builtins.int
     MASKED_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """Its number."""
+    """The number of the message, from 1."""
     tokens: _builtins.int
-    """Its tokens as the task's counter counts them, before they are calibrated."""
+    """Its tokens as the task's counter counts them, before calibration."""
     duplicate: _builtins.bool
-    """Whether a call with the same request_id had appended it before."""
+    """Whether an earlier call with the same request_id had appended it."""
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
         """How full the context is with it."""
 
     @_builtins.property
-    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
-        """What was masked in it before it was written."""
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.MaskedSecrets]:
+        """The secrets that were masked in it before it was written."""
 
     def __init__(
         self,
@@ -945,7 +1431,7 @@ class AppendMessageResponse(_message.Message):
         tokens: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
         pressure: _message_pb2.Pressure | None = ...,
-        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
+        masked: _abc.Iterable[_message_pb2.MaskedSecrets] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -957,159 +1443,515 @@ Global___AppendMessageResponse: _TypeAlias = AppendMessageResponse  # noqa: Y015
 
 @_typing.final
 class AppendMessagesRequest(_message.Message):
-    """A message to append: the fields of AppendMessageRequest."""
+    """A request of AppendMessages: messages to append to one task, in order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    MESSAGE_JSON_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    OUTPUT_REF_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    MORE_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
-    message_json: _builtins.str
-    """A whole OpenAI chat message as an SDK produced it."""
-    pinned: _builtins.bool
-    """Whether to pin it."""
-    output_ref: _builtins.str
-    """The full output of a tool, if the message holds a cut view of it. Up to 128 letters, digits and `-_.:@+=~`,
-    not beginning with a dot.
-    """
-    request_id: _builtins.str
-    """Names the call."""
+    """The id of the task."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
-    def message(self) -> _message_pb2.Message:
-        """By its fields."""
-
-    @_builtins.property
-    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewMessage]:
-        """Messages of the same task, under the same lease, that follow this one: a caller that has many at hand saves both
-        sides work. At most 1 023, and the request is no larger than one message may be. One with a field that is not
-        valid has the whole request refused. Else they are applied one by one, as if each had come alone, and answered
-        together.
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.NewMessage]:
+        """The messages, 1 to 1 024. Each is appended and remembered on its own, as if AppendMessage had sent it, but if a field of
+        one is invalid, the whole request is refused. A request with several messages is at most as large as one message may be.
         """
 
     def __init__(
         self,
         *,
         task_uuid: _builtins.str = ...,
-        message: _message_pb2.Message | None = ...,
-        message_json: _builtins.str = ...,
-        pinned: _builtins.bool = ...,
-        output_ref: _builtins.str = ...,
-        request_id: _builtins.str = ...,
+        messages: _abc.Iterable[_message_pb2.NewMessage] | None = ...,
         lease_generation: _builtins.int = ...,
-        more: _abc.Iterable[Global___NewMessage] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "lease_generation", b"lease_generation", "message", b"message", "message_json", b"message_json", "more", b"more", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "messages", b"messages", "task_uuid", b"task_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["message", "message_json"]  # noqa: Y015
-    _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendMessagesRequest: _TypeAlias = AppendMessagesRequest  # noqa: Y015
 
 @_typing.final
-class NewMessage(_message.Message):
-    """A message to append, together with others."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    MESSAGE_JSON_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    OUTPUT_REF_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    message_json: _builtins.str
-    """A whole OpenAI chat message as an SDK produced it."""
-    pinned: _builtins.bool
-    """Whether to pin it."""
-    output_ref: _builtins.str
-    """The full output of a tool, if the message holds a cut view of it."""
-    request_id: _builtins.str
-    """Names the call."""
-    @_builtins.property
-    def message(self) -> _message_pb2.Message:
-        """By its fields."""
-
-    def __init__(
-        self,
-        *,
-        message: _message_pb2.Message | None = ...,
-        message_json: _builtins.str = ...,
-        pinned: _builtins.bool = ...,
-        output_ref: _builtins.str = ...,
-        request_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "message", b"message", "message_json", b"message_json", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["message", "message_json"]  # noqa: Y015
-    _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
-
-Global___NewMessage: _TypeAlias = NewMessage  # noqa: Y015
-
-@_typing.final
 class AppendMessagesResponse(_message.Message):
-    """The message is durable, and all before it."""
+    """A response of AppendMessages: these messages and all before them are durable."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SEQ_FIELD_NUMBER: _builtins.int
-    TOKENS_FIELD_NUMBER: _builtins.int
-    DUPLICATE_FIELD_NUMBER: _builtins.int
-    PRESSURE_FIELD_NUMBER: _builtins.int
-    MORE_FIELD_NUMBER: _builtins.int
-    MASKED_FIELD_NUMBER: _builtins.int
-    seq: _builtins.int
-    """Its number."""
-    tokens: _builtins.int
-    """Its tokens."""
-    duplicate: _builtins.bool
-    """Whether a call with the same request_id had appended it before."""
+    RESPONSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def pressure(self) -> _message_pb2.Pressure:
-        """How full the context is with it."""
-
-    @_builtins.property
-    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppendMessageResponse]:
-        """The answers to `more` of the request, in order. Fewer, if one of them failed: then its error follows."""
-
-    @_builtins.property
-    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
-        """What was masked in it before it was written."""
+    def responses(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppendMessageResponse]:
+        """One response for each message of the request, in order. If a message cannot be appended, the responses of the messages
+        before it come first, and the error follows.
+        """
 
     def __init__(
         self,
         *,
-        seq: _builtins.int = ...,
-        tokens: _builtins.int = ...,
-        duplicate: _builtins.bool = ...,
-        pressure: _message_pb2.Pressure | None = ...,
-        more: _abc.Iterable[Global___AppendMessageResponse] | None = ...,
-        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
+        responses: _abc.Iterable[Global___AppendMessageResponse] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duplicate", b"duplicate", "masked", b"masked", "more", b"more", "pressure", b"pressure", "seq", b"seq", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["responses", b"responses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AppendMessagesResponse: _TypeAlias = AppendMessagesResponse  # noqa: Y015
 
 @_typing.final
+class GetMessageRequest(_message.Message):
+    """The request of GetMessage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    seq: _builtins.int
+    """The number of the message, from 1."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMessageRequest: _TypeAlias = GetMessageRequest  # noqa: Y015
+
+@_typing.final
+class GetMessageResponse(_message.Message):
+    """The response of GetMessage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORD_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    record: _builtins.bytes
+    """The line of messages.jsonl: seq, role, timestamp, tokens and so on, then the message."""
+    pinned: _builtins.bool
+    """Whether the message is pinned."""
+    def __init__(
+        self,
+        *,
+        record: _builtins.bytes = ...,
+        pinned: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pinned", b"pinned", "record", b"record"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMessageResponse: _TypeAlias = GetMessageResponse  # noqa: Y015
+
+@_typing.final
+class StreamMessagesRequest(_message.Message):
+    """The request of StreamMessages."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    FROM_SEQ_FIELD_NUMBER: _builtins.int
+    TO_SEQ_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    FOLLOW_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    from_seq: _builtins.int
+    """The first message. 0: the start of the log, with the events before the first message."""
+    to_seq: _builtins.int
+    """The last message, with the events after it. 0: the end of the log."""
+    limit: _builtins.int
+    """The most records; 0: no limit."""
+    follow: _builtins.bool
+    """Whether to go on with what is appended later. Set this or `to_seq`, not both."""
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___RecordKind.ValueType]:
+        """The kinds of records to return; at most 1024. Empty: all kinds."""
+
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        from_seq: _builtins.int = ...,
+        to_seq: _builtins.int = ...,
+        limit: _builtins.int = ...,
+        follow: _builtins.bool = ...,
+        kinds: _abc.Iterable[Global___RecordKind.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "from_seq", b"from_seq", "kinds", b"kinds", "limit", b"limit", "task_uuid", b"task_uuid", "to_seq", b"to_seq"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamMessagesRequest: _TypeAlias = StreamMessagesRequest  # noqa: Y015
+
+@_typing.final
+class StreamMessagesResponse(_message.Message):
+    """A response of StreamMessages: a batch of records."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECORDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Lines as they stand in the log: JSON objects with their checksums."""
+
+    def __init__(
+        self,
+        *,
+        records: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamMessagesResponse: _TypeAlias = StreamMessagesResponse  # noqa: Y015
+
+@_typing.final
+class PinMessageRequest(_message.Message):
+    """The request of PinMessage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    seq: _builtins.int
+    """The number of the message, from 1."""
+    request_id: _builtins.str
+    """Names the call; 1 to 128 visible ASCII characters."""
+    lease_generation: _builtins.int
+    """The generation of the caller's lease; 0: none."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        seq: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinMessageRequest: _TypeAlias = PinMessageRequest  # noqa: Y015
+
+@_typing.final
+class PinMessageResponse(_message.Message):
+    """The response of PinMessage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PinMessageResponse: _TypeAlias = PinMessageResponse  # noqa: Y015
+
+@_typing.final
+class UnpinMessageRequest(_message.Message):
+    """The request of UnpinMessage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    seq: _builtins.int
+    """The number of the message, from 1."""
+    request_id: _builtins.str
+    """Names the call; 1 to 128 visible ASCII characters."""
+    lease_generation: _builtins.int
+    """The generation of the caller's lease; 0: none."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        seq: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnpinMessageRequest: _TypeAlias = UnpinMessageRequest  # noqa: Y015
+
+@_typing.final
+class UnpinMessageResponse(_message.Message):
+    """The response of UnpinMessage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnpinMessageResponse: _TypeAlias = UnpinMessageResponse  # noqa: Y015
+
+@_typing.final
+class StreamCurrentRequest(_message.Message):
+    """---- Context ----
+
+    The request of StreamCurrent.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    CHUNK_BYTES_FIELD_NUMBER: _builtins.int
+    AS_OF_SEQ_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    offset: _builtins.int
+    """The offset of the first byte: 0, or the end of the last chunk that was received."""
+    generation: _builtins.int
+    """The generation of the view that is expected; another one is refused with STALE_VIEW. Required with an offset. Unset: the
+    newest generation.
+    """
+    chunk_bytes: _builtins.int
+    """The size of a chunk in bytes, at most 4 MiB; 0: 256 KiB."""
+    as_of_seq: _builtins.int
+    """The view as it was after this message; 0: as it is now."""
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        offset: _builtins.int = ...,
+        generation: _builtins.int | None = ...,
+        chunk_bytes: _builtins.int = ...,
+        as_of_seq: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_generation", b"_generation", "generation", b"generation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_generation", b"_generation", "as_of_seq", b"as_of_seq", "chunk_bytes", b"chunk_bytes", "generation", b"generation", "offset", b"offset", "task_uuid", b"task_uuid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__generation: _TypeAlias = _typing.Literal["generation"]  # noqa: Y015
+    _WhichOneofArgType__generation: _TypeAlias = _typing.Literal["_generation", b"_generation"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__generation) -> _WhichOneofReturnType__generation | None: ...
+
+Global___StreamCurrentRequest: _TypeAlias = StreamCurrentRequest  # noqa: Y015
+
+@_typing.final
+class StreamCurrentResponse(_message.Message):
+    """A response of StreamCurrent: a chunk of the view. An empty view is one response without data."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    TOTAL_BYTES_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """Bytes of current.jsonl. A chunk may end within a line."""
+    offset: _builtins.int
+    """The offset of the first byte."""
+    generation: _builtins.int
+    """The generation of the view."""
+    total_bytes: _builtins.int
+    """The length of the whole view, in bytes."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        offset: _builtins.int = ...,
+        generation: _builtins.int = ...,
+        total_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "generation", b"generation", "offset", b"offset", "total_bytes", b"total_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamCurrentResponse: _TypeAlias = StreamCurrentResponse  # noqa: Y015
+
+@_typing.final
+class RenderContextRequest(_message.Message):
+    """The request of RenderContext."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    PARAMS_JSON_FIELD_NUMBER: _builtins.int
+    TOOLS_JSON_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    provider: _task_pb2.Provider.ValueType
+    """The provider that the body is for. Required."""
+    model: _builtins.str
+    """The model. Empty: the task's `config.model`; one of the two is required."""
+    params_json: _builtins.str
+    """Parameters in the provider's own terms: a JSON object whose fields become fields of the body. It may not have the fields
+    that are rendered: `model`, `messages`, `input`, `system`, `instructions`, `tools`. Empty: none.
+    """
+    tools_json: _builtins.str
+    """Tools that the model may call: a JSON array in the form of OpenAI's chat completions, for every provider. Names have 1 to
+    64 letters, digits, `_` and `-`, and are unique. Empty: none.
+    """
+    max_bytes: _builtins.int
+    """The largest body in bytes; a larger one is refused with REQUEST_TOO_LARGE. 0: the task's
+    `config.compression.max_request_bytes`, if it is set; notes then take the place of the oldest images and files of the
+    view, if the body fits without them.
+    """
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        provider: _task_pb2.Provider.ValueType = ...,
+        model: _builtins.str = ...,
+        params_json: _builtins.str = ...,
+        tools_json: _builtins.str = ...,
+        max_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_bytes", b"max_bytes", "model", b"model", "params_json", b"params_json", "provider", b"provider", "task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderContextRequest: _TypeAlias = RenderContextRequest  # noqa: Y015
+
+@_typing.final
+class RenderContextResponse(_message.Message):
+    """A response of RenderContext: a piece of the body."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The bytes."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderContextResponse: _TypeAlias = RenderContextResponse  # noqa: Y015
+
+@_typing.final
+class GetContextUsageRequest(_message.Message):
+    """The request of GetContextUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_UUID_FIELD_NUMBER: _builtins.int
+    TOOLS_JSON_FIELD_NUMBER: _builtins.int
+    task_uuid: _builtins.str
+    """The id of the task."""
+    tools_json: _builtins.str
+    """Tools to count too: a JSON array in the form of OpenAI's chat completions. The server does not remember them. Empty: the
+    tools of the last request that was sent or reported (Chat, RenderContext, RecordUsage).
+    """
+    def __init__(
+        self,
+        *,
+        task_uuid: _builtins.str = ...,
+        tools_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetContextUsageRequest: _TypeAlias = GetContextUsageRequest  # noqa: Y015
+
+@_typing.final
+class GetContextUsageResponse(_message.Message):
+    """The response of GetContextUsage."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRESSURE_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    COUNTED_TOKENS_FIELD_NUMBER: _builtins.int
+    TOOLS_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNTER_FIELD_NUMBER: _builtins.int
+    CALIBRATION_FIELD_NUMBER: _builtins.int
+    VIEW_BYTES_FIELD_NUMBER: _builtins.int
+    messages: _builtins.int
+    """Messages in the view."""
+    counted_tokens: _builtins.int
+    """Tokens of the view as the counter counts them, before calibration."""
+    tools_tokens: _builtins.int
+    """Tokens of the tools as the counter counts them, before calibration."""
+    token_counter: _task_pb2.TokenCounter.ValueType
+    """The counter."""
+    calibration: _builtins.float
+    """The factor that counts are multiplied by, from reported usage; 1 without any."""
+    view_bytes: _builtins.int
+    """Bytes of the view."""
+    @_builtins.property
+    def pressure(self) -> _message_pb2.Pressure:
+        """How full the context is with the tools."""
+
+    def __init__(
+        self,
+        *,
+        pressure: _message_pb2.Pressure | None = ...,
+        messages: _builtins.int = ...,
+        counted_tokens: _builtins.int = ...,
+        tools_tokens: _builtins.int = ...,
+        token_counter: _task_pb2.TokenCounter.ValueType = ...,
+        calibration: _builtins.float = ...,
+        view_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration", "counted_tokens", b"counted_tokens", "messages", b"messages", "pressure", b"pressure", "token_counter", b"token_counter", "tools_tokens", b"tools_tokens", "view_bytes", b"view_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetContextUsageResponse: _TypeAlias = GetContextUsageResponse  # noqa: Y015
+
+@_typing.final
 class ChatRequest(_message.Message):
-    """Asks a model."""
+    """The request of Chat."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1122,35 +1964,29 @@ class ChatRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
-    provider: _builtins.str
-    """Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama` or `lmstudio`. Empty: the task's
-    `config.llm_provider`, else the server's `llm.provider`.
-    """
+    """The id of the task."""
+    provider: _task_pb2.Provider.ValueType
+    """The provider to ask. Unspecified: the task's `config.llm_provider`, otherwise the server's `llm.provider`."""
     model: _builtins.str
-    """The model. Empty: the task's `config.model`, else the provider's `model` in the server's configuration."""
+    """The model. Empty: the task's `config.model`, otherwise the provider's `model` in the server's configuration."""
     params_json: _builtins.str
-    """Parameters, in the provider's own words: a JSON object whose fields become fields of the body. It may not have those
-    that are rendered (see StreamRequest), nor `stream`, `stream_options`, `n` and `background`.
-    """
+    """Parameters, as in RenderContextRequest; also without `stream`, `stream_options`, `n` and `background`."""
     tools_json: _builtins.str
-    """Tools that the model may call: an array in the form of OpenAI's chat completions, whoever is asked."""
+    """Tools that the model may call, as in RenderContextRequest."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewMessage]:
-        """Messages to append first, at most 1 024; those that have no request_id get one that is made of the call's. None: the
-        model is asked to go on.
-        """
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.NewMessage]:
+        """Messages to append first, at most 1 024. Empty: the model is asked to go on."""
 
     def __init__(
         self,
         *,
         task_uuid: _builtins.str = ...,
-        messages: _abc.Iterable[Global___NewMessage] | None = ...,
-        provider: _builtins.str = ...,
+        messages: _abc.Iterable[_message_pb2.NewMessage] | None = ...,
+        provider: _task_pb2.Provider.ValueType = ...,
         model: _builtins.str = ...,
         params_json: _builtins.str = ...,
         tools_json: _builtins.str = ...,
@@ -1167,7 +2003,7 @@ Global___ChatRequest: _TypeAlias = ChatRequest  # noqa: Y015
 
 @_typing.final
 class ChatResponse(_message.Message):
-    """What a model says, piece by piece."""
+    """A response of Chat: an event of the answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1180,10 +2016,10 @@ class ChatResponse(_message.Message):
     text: _builtins.str
     """More text of the answer."""
     reasoning: _builtins.str
-    """More of what the model thinks, where the provider tells it."""
+    """More of the model's reasoning, where the provider sends it."""
     @_builtins.property
     def started(self) -> Global___ChatStarted:
-        """The new messages are durable, and the request is being sent."""
+        """The new messages are durable, and the request is being sent. The first event."""
 
     @_builtins.property
     def tool_call(self) -> Global___ChatToolCall:
@@ -1191,11 +2027,11 @@ class ChatResponse(_message.Message):
 
     @_builtins.property
     def usage(self) -> Global___ChatUsage:
-        """What the provider charged."""
+        """The tokens that the provider charged."""
 
     @_builtins.property
     def done(self) -> Global___ChatDone:
-        """The answer is durable. Nothing follows."""
+        """The answer is durable. The last event."""
 
     def __init__(
         self,
@@ -1219,26 +2055,26 @@ Global___ChatResponse: _TypeAlias = ChatResponse  # noqa: Y015
 
 @_typing.final
 class ChatStarted(_message.Message):
-    """The new messages are durable."""
+    """The start of an answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQS_FIELD_NUMBER: _builtins.int
     PROVIDER_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
-    provider: _builtins.str
-    """Who is asked."""
+    provider: _task_pb2.Provider.ValueType
+    """The provider that is asked."""
     model: _builtins.str
-    """Which model."""
+    """The model that is asked."""
     @_builtins.property
     def seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Their numbers."""
+        """The numbers of the new messages, in order."""
 
     def __init__(
         self,
         *,
         seqs: _abc.Iterable[_builtins.int] | None = ...,
-        provider: _builtins.str = ...,
+        provider: _task_pb2.Provider.ValueType = ...,
         model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -1260,13 +2096,13 @@ class ChatToolCall(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
-    """Which call of the answer, from 0."""
+    """The position of the call in the answer, from 0."""
     id: _builtins.str
-    """Its id. With the first piece only."""
+    """The id of the call. Only the first piece has it."""
     name: _builtins.str
-    """The tool. With the first piece only."""
+    """The name of the tool. Only the first piece has it."""
     arguments: _builtins.str
-    """More of its arguments."""
+    """More of the arguments."""
     def __init__(
         self,
         *,
@@ -1285,7 +2121,7 @@ Global___ChatToolCall: _TypeAlias = ChatToolCall  # noqa: Y015
 
 @_typing.final
 class ChatUsage(_message.Message):
-    """What a provider charged for one request. The four are disjoint, as in RecordUsage."""
+    """The tokens that a provider charged for one request. The four numbers are disjoint, as in RecordUsage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1294,13 +2130,13 @@ class ChatUsage(_message.Message):
     CACHE_CREATION_TOKENS_FIELD_NUMBER: _builtins.int
     CACHE_READ_TOKENS_FIELD_NUMBER: _builtins.int
     input_tokens: _builtins.int
-    """Input that no cache had."""
+    """Tokens that were read and not cached."""
     output_tokens: _builtins.int
-    """Output."""
+    """Tokens that were written."""
     cache_creation_tokens: _builtins.int
-    """Input that a cache took in."""
+    """Tokens that were read and written to the provider's cache."""
     cache_read_tokens: _builtins.int
-    """Input that a cache had."""
+    """Tokens that were read from the provider's cache."""
     def __init__(
         self,
         *,
@@ -1319,7 +2155,7 @@ Global___ChatUsage: _TypeAlias = ChatUsage  # noqa: Y015
 
 @_typing.final
 class ChatDone(_message.Message):
-    """The answer is durable."""
+    """The end of an answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1333,12 +2169,12 @@ class ChatDone(_message.Message):
     message_json: _builtins.str
     """The assistant message: an OpenAI chat message."""
     finish_reason: _builtins.str
-    """Why the model stopped: `stop`, `tool_calls`, `length`, `content_filter` or another word of the provider."""
+    """Why the model stopped: `stop`, `tool_calls`, `length`, `content_filter`, or another word of the provider."""
     duplicate: _builtins.bool
-    """Whether a call with the same request_id was answered before."""
+    """Whether an earlier call with the same request_id was answered with it."""
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
-        """How full the context is with it."""
+        """How full the context is with the message."""
 
     def __init__(
         self,
@@ -1358,310 +2194,70 @@ class ChatDone(_message.Message):
 Global___ChatDone: _TypeAlias = ChatDone  # noqa: Y015
 
 @_typing.final
-class StreamRequestRequest(_message.Message):
-    """Asks for the body of a request to a provider."""
+class RewindTaskRequest(_message.Message):
+    """The request of RewindTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
-    PROVIDER_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
-    PARAMS_JSON_FIELD_NUMBER: _builtins.int
-    TOOLS_JSON_FIELD_NUMBER: _builtins.int
-    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    SEQ_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
-    provider: _builtins.str
-    """For whom: `openai` (chat completions), `openai_responses`, `anthropic`, `ollama`, or `lmstudio` (chat completions as
-    LM Studio, vLLM and others that speak like OpenAI take them). Required.
-    """
-    model: _builtins.str
-    """The model. Empty: the task's `config.model`; one of the two is required."""
-    params_json: _builtins.str
-    """Parameters, in the provider's own words: a JSON object whose fields become fields of the body. It may not have those
-    that are rendered (`model`, `messages`, `input`, `system`, `instructions`, `tools`). Empty: none.
-    """
-    tools_json: _builtins.str
-    """Tools that the model may call: an array in the form of OpenAI's chat completions, for every provider. Names have 1 to
-    64 letters, digits, `_` and `-`, and none stands twice. Empty: none.
-    """
-    max_bytes: _builtins.int
-    """A larger body is refused with REQUEST_TOO_LARGE. 0: `config.compression.max_request_bytes` of the task, if it has
-    one; then the oldest images and files of the view become notes first, if the body fits without them.
-    """
+    """The id of the task."""
+    seq: _builtins.int
+    """The number of the message that becomes the last of the view; at least 1."""
+    request_id: _builtins.str
+    """Names the call; 1 to 128 visible ASCII characters."""
+    lease_generation: _builtins.int
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
         task_uuid: _builtins.str = ...,
-        provider: _builtins.str = ...,
-        model: _builtins.str = ...,
-        params_json: _builtins.str = ...,
-        tools_json: _builtins.str = ...,
-        max_bytes: _builtins.int = ...,
+        seq: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        lease_generation: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_bytes", b"max_bytes", "model", b"model", "params_json", b"params_json", "provider", b"provider", "task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___StreamRequestRequest: _TypeAlias = StreamRequestRequest  # noqa: Y015
+Global___RewindTaskRequest: _TypeAlias = RewindTaskRequest  # noqa: Y015
 
 @_typing.final
-class StreamRequestResponse(_message.Message):
-    """A piece of the body."""
+class RewindTaskResponse(_message.Message):
+    """The response of RewindTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    DATA_FIELD_NUMBER: _builtins.int
-    data: _builtins.bytes
-    """The bytes."""
-    def __init__(
-        self,
-        *,
-        data: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StreamRequestResponse: _TypeAlias = StreamRequestResponse  # noqa: Y015
-
-@_typing.final
-class GetContextUsageRequest(_message.Message):
-    """Asks how full a context is."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    TOOLS_JSON_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    tools_json: _builtins.str
-    """Tools that are to count too: an array in the form of OpenAI's chat completions. They are not remembered. Empty: those
-    of the last request that was sent or reported (Chat, StreamRequest, RecordUsage) count.
-    """
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        tools_json: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_uuid", b"task_uuid", "tools_json", b"tools_json"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetContextUsageRequest: _TypeAlias = GetContextUsageRequest  # noqa: Y015
-
-@_typing.final
-class GetContextUsageResponse(_message.Message):
-    """How full a context is."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
+    GENERATION_FIELD_NUMBER: _builtins.int
     PRESSURE_FIELD_NUMBER: _builtins.int
-    MESSAGES_FIELD_NUMBER: _builtins.int
-    COUNTED_TOKENS_FIELD_NUMBER: _builtins.int
-    TOOLS_TOKENS_FIELD_NUMBER: _builtins.int
-    COUNTER_FIELD_NUMBER: _builtins.int
-    CALIBRATION_FIELD_NUMBER: _builtins.int
-    VIEW_BYTES_FIELD_NUMBER: _builtins.int
-    messages: _builtins.int
-    """Messages in the view."""
-    counted_tokens: _builtins.int
-    """Tokens of the view as the counter counts them, before they are calibrated."""
-    tools_tokens: _builtins.int
-    """Tokens of the tools, as the counter counts them."""
-    counter: _builtins.str
-    """The counter: `fitted`, `heuristic`, `o200k` or `cl100k`."""
-    calibration: _builtins.float
-    """What counts are multiplied by, as reported usage has shown. 1 without any."""
-    view_bytes: _builtins.int
-    """Bytes of the view."""
+    generation: _builtins.int
+    """The new generation of the view."""
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
-        """As every append answers it, with the tools."""
+        """How full the context is now."""
 
     def __init__(
         self,
         *,
+        generation: _builtins.int = ...,
         pressure: _message_pb2.Pressure | None = ...,
-        messages: _builtins.int = ...,
-        counted_tokens: _builtins.int = ...,
-        tools_tokens: _builtins.int = ...,
-        counter: _builtins.str = ...,
-        calibration: _builtins.float = ...,
-        view_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration", "counted_tokens", b"counted_tokens", "counter", b"counter", "messages", b"messages", "pressure", b"pressure", "tools_tokens", b"tools_tokens", "view_bytes", b"view_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "pressure", b"pressure"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetContextUsageResponse: _TypeAlias = GetContextUsageResponse  # noqa: Y015
-
-@_typing.final
-class GetMessageRequest(_message.Message):
-    """Asks for a message."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    SEQ_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    seq: _builtins.int
-    """Its number."""
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        seq: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetMessageRequest: _TypeAlias = GetMessageRequest  # noqa: Y015
-
-@_typing.final
-class GetMessageResponse(_message.Message):
-    """The message."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RECORD_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    record: _builtins.bytes
-    """Its line in messages.jsonl: seq, role, timestamp, tokens and so on, then the message."""
-    pinned: _builtins.bool
-    """Whether it is pinned."""
-    def __init__(
-        self,
-        *,
-        record: _builtins.bytes = ...,
-        pinned: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pinned", b"pinned", "record", b"record"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetMessageResponse: _TypeAlias = GetMessageResponse  # noqa: Y015
-
-@_typing.final
-class PinMessageRequest(_message.Message):
-    """Asks to pin a message."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    SEQ_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    seq: _builtins.int
-    """Its number."""
-    request_id: _builtins.str
-    """Names the call."""
-    lease_generation: _builtins.int
-    """The caller's lease."""
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        seq: _builtins.int = ...,
-        request_id: _builtins.str = ...,
-        lease_generation: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PinMessageRequest: _TypeAlias = PinMessageRequest  # noqa: Y015
-
-@_typing.final
-class PinMessageResponse(_message.Message):
-    """The message is pinned."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PinMessageResponse: _TypeAlias = PinMessageResponse  # noqa: Y015
-
-@_typing.final
-class UnpinMessageRequest(_message.Message):
-    """Asks to release a message."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    SEQ_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    seq: _builtins.int
-    """Its number."""
-    request_id: _builtins.str
-    """Names the call."""
-    lease_generation: _builtins.int
-    """The caller's lease."""
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        seq: _builtins.int = ...,
-        request_id: _builtins.str = ...,
-        lease_generation: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UnpinMessageRequest: _TypeAlias = UnpinMessageRequest  # noqa: Y015
-
-@_typing.final
-class UnpinMessageResponse(_message.Message):
-    """The message is released."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___UnpinMessageResponse: _TypeAlias = UnpinMessageResponse  # noqa: Y015
+Global___RewindTaskResponse: _TypeAlias = RewindTaskResponse  # noqa: Y015
 
 @_typing.final
 class CompressRequest(_message.Message):
-    """Asks to compress a context."""
+    """The request of Compress."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1674,36 +2270,36 @@ class CompressRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
-    strategy: _builtins.str
-    """`summarize`, `compact`, `prune` or `window`. Empty: the task's own."""
+    """The id of the task."""
+    strategy: _task_pb2.CompressionStrategy.ValueType
+    """How the context is made smaller. Unspecified: as the task is configured."""
     target_tokens: _builtins.int
-    """Tokens that the view is to have afterwards, at most; a view that has no more is left as it is. Unset: as the strategy has
-    it. What may not go stays all the same, and so do messages that are fewer than `min_messages`.
+    """The most tokens of the view afterwards, at least 1; a view that has no more is left as it is. Unset: as the strategy
+    chooses. What must stay does so all the same, and so do messages that are fewer than `min_messages`.
     """
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
     def overrides(self) -> _task_pb2.CompressionConfig:
-        """What is to be otherwise than configured, this time. Its `strategy` gives way to the one above; `enabled`, `auto` and
-        `max_request_bytes` would change nothing and are refused: INVALID_FIELD.
+        """Settings for this call only. `strategy` above takes precedence over the one in here. `enabled`, `auto` and
+        `max_request_bytes` would have no effect and are refused with INVALID_FIELD.
         """
 
     @_builtins.property
     def prune(self) -> _task_pb2.PruneConfig:
-        """The same for `prune`."""
+        """Settings of PRUNE for this call only."""
 
     @_builtins.property
     def window(self) -> _task_pb2.WindowConfig:
-        """The same for `window`."""
+        """Settings of WINDOW for this call only."""
 
     def __init__(
         self,
         *,
         task_uuid: _builtins.str = ...,
-        strategy: _builtins.str = ...,
+        strategy: _task_pb2.CompressionStrategy.ValueType = ...,
         overrides: _task_pb2.CompressionConfig | None = ...,
         prune: _task_pb2.PruneConfig | None = ...,
         window: _task_pb2.WindowConfig | None = ...,
@@ -1723,13 +2319,13 @@ Global___CompressRequest: _TypeAlias = CompressRequest  # noqa: Y015
 
 @_typing.final
 class CompressResponse(_message.Message):
-    """What a compression does."""
+    """A response of Compress."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
     class Progress(_message.Message):
-        """How far it is."""
+        """How far the compression is."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -1738,20 +2334,22 @@ class CompressResponse(_message.Message):
         TOKENS_FIELD_NUMBER: _builtins.int
         SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
         ATTEMPT_FIELD_NUMBER: _builtins.int
-        stage: _builtins.str
-        """`extracting`, `summarizing` or `publishing`."""
+        stage: Global___CompressStage.ValueType
+        """The current step."""
         messages: _builtins.int
-        """Messages that are to go."""
+        """The number of messages to remove."""
         tokens: _builtins.int
         """Their tokens."""
         summary_tokens: _builtins.int
         """Tokens of the summary so far."""
         attempt: _builtins.int
-        """Which try it is: 1, 2 (stricter), 3 (the built-in summariser)."""
+        """The attempt at a summary: 1, 2 (with stricter instructions) or 3 (by the built-in summariser). 0 outside of
+        SUMMARIZING.
+        """
         def __init__(
             self,
             *,
-            stage: _builtins.str = ...,
+            stage: Global___CompressStage.ValueType = ...,
             messages: _builtins.int = ...,
             tokens: _builtins.int = ...,
             summary_tokens: _builtins.int = ...,
@@ -1767,11 +2365,11 @@ class CompressResponse(_message.Message):
     DONE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def progress(self) -> Global___CompressResponse.Progress:
-        """How far it is."""
+        """How far the compression is."""
 
     @_builtins.property
     def done(self) -> Global___CompressDone:
-        """It ended: the last response."""
+        """The compression has ended. The last event."""
 
     def __init__(
         self,
@@ -1791,12 +2389,14 @@ Global___CompressResponse: _TypeAlias = CompressResponse  # noqa: Y015
 
 @_typing.final
 class CompressDone(_message.Message):
-    """What a compression did."""
+    """The result of a compression."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     COMPRESSED_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
+    SKIP_REASON_FIELD_NUMBER: _builtins.int
+    DUPLICATE_FIELD_NUMBER: _builtins.int
+    TARGET_MISSED_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
     EMERGENCY_FIELD_NUMBER: _builtins.int
     MESSAGES_BEFORE_FIELD_NUMBER: _builtins.int
@@ -1806,7 +2406,8 @@ class CompressDone(_message.Message):
     TOKENS_AFTER_FIELD_NUMBER: _builtins.int
     TOKENS_REMOVED_FIELD_NUMBER: _builtins.int
     SUMMARY_ID_FIELD_NUMBER: _builtins.int
-    SUMMARIZER_FIELD_NUMBER: _builtins.int
+    SUMMARY_AUTHOR_FIELD_NUMBER: _builtins.int
+    PROVIDER_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     FALLBACK_REASON_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
@@ -1814,15 +2415,15 @@ class CompressDone(_message.Message):
     PRESSURE_FIELD_NUMBER: _builtins.int
     compressed: _builtins.bool
     """Whether the view was rewritten, by this call or by the one that it repeats."""
-    reason: _builtins.str
-    """If not, why: `nothing` (too few messages that may go), `within_target` (it has no more tokens than target_tokens already),
-    `not_worth_it` (it would not get smaller), `over` (what may not go is too large alone, or over the limit nothing can go),
-    `too_many_parts` (thousands of pinned messages and trimmed outputs that lie apart: the new view could not be written down).
-    `duplicate`: a repeated call; the first one was carried out, and this tells what it did as far as the log has it, with
-    messages that were appended while it ran, and without fallback_reason and duration. If it was rewritten and has more tokens
-    than target_tokens: `target_missed: `, by how many, and what they are.
+    skip_reason: Global___CompressSkipReason.ValueType
+    """Why the view was not rewritten; unspecified if it was."""
+    duplicate: _builtins.bool
+    """Whether an earlier call with the same request_id rewrote the view. The other fields are then what the log knows of it:
+    they count messages that were appended while it ran, and `target_missed`, `fallback_reason` and `duration` are not set.
     """
-    strategy: _builtins.str
+    target_missed: _builtins.str
+    """If the view has more tokens than target_tokens: by how many, and what they are, for people. Empty otherwise."""
+    strategy: _task_pb2.CompressionStrategy.ValueType
     """The strategy."""
     emergency: _builtins.bool
     """Whether the context was over its limit, so that no LLM was asked."""
@@ -1831,28 +2432,28 @@ class CompressDone(_message.Message):
     messages_after: _builtins.int
     """Messages in the view now, without those that were appended meanwhile."""
     messages_removed: _builtins.int
-    """Messages of the view that went, with what stood for results that never came, and notes and summaries that others took
-    the place of.
-    """
+    """Messages that were removed from the view, with stand-ins for missing results and with replaced notes and summaries."""
     tokens_before: _builtins.int
     """Tokens of the view before."""
     tokens_after: _builtins.int
     """Tokens of the view now, without those that were appended meanwhile."""
     tokens_removed: _builtins.int
-    """The difference."""
+    """`tokens_before` minus `tokens_after`."""
     summary_id: _builtins.int
-    """The newest summary it made; 0 if none."""
-    summarizer: _builtins.str
-    """Who summarised: `extractive`, `agent`, or a provider. Empty if nobody did."""
+    """The number of the newest summary that was written; 0 if none was."""
+    summary_author: Global___SummaryAuthor.ValueType
+    """Who wrote the summary."""
+    provider: _task_pb2.Provider.ValueType
+    """The provider of the LLM that wrote the summary; unspecified if none did."""
     model: _builtins.str
-    """The model that summarised; empty if none did."""
+    """The model that wrote the summary; empty if none did."""
     fallback_reason: _builtins.str
-    """Why the built-in summariser had to step in for the LLM; empty if it did not."""
+    """Why the built-in summariser took the place of the LLM; empty if it did not."""
     generation: _builtins.int
     """The generation of the view."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """How long it took."""
+        """How long the compression took."""
 
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
@@ -1862,8 +2463,10 @@ class CompressDone(_message.Message):
         self,
         *,
         compressed: _builtins.bool = ...,
-        reason: _builtins.str = ...,
-        strategy: _builtins.str = ...,
+        skip_reason: Global___CompressSkipReason.ValueType = ...,
+        duplicate: _builtins.bool = ...,
+        target_missed: _builtins.str = ...,
+        strategy: _task_pb2.CompressionStrategy.ValueType = ...,
         emergency: _builtins.bool = ...,
         messages_before: _builtins.int = ...,
         messages_after: _builtins.int = ...,
@@ -1872,7 +2475,8 @@ class CompressDone(_message.Message):
         tokens_after: _builtins.int = ...,
         tokens_removed: _builtins.int = ...,
         summary_id: _builtins.int = ...,
-        summarizer: _builtins.str = ...,
+        summary_author: Global___SummaryAuthor.ValueType = ...,
+        provider: _task_pb2.Provider.ValueType = ...,
         model: _builtins.str = ...,
         fallback_reason: _builtins.str = ...,
         generation: _builtins.int = ...,
@@ -1881,7 +2485,7 @@ class CompressDone(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "pressure", b"pressure"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compressed", b"compressed", "duration", b"duration", "emergency", b"emergency", "fallback_reason", b"fallback_reason", "generation", b"generation", "messages_after", b"messages_after", "messages_before", b"messages_before", "messages_removed", b"messages_removed", "model", b"model", "pressure", b"pressure", "reason", b"reason", "strategy", b"strategy", "summarizer", b"summarizer", "summary_id", b"summary_id", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "tokens_removed", b"tokens_removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compressed", b"compressed", "duplicate", b"duplicate", "duration", b"duration", "emergency", b"emergency", "fallback_reason", b"fallback_reason", "generation", b"generation", "messages_after", b"messages_after", "messages_before", b"messages_before", "messages_removed", b"messages_removed", "model", b"model", "pressure", b"pressure", "provider", b"provider", "skip_reason", b"skip_reason", "strategy", b"strategy", "summary_author", b"summary_author", "summary_id", b"summary_id", "target_missed", b"target_missed", "tokens_after", b"tokens_after", "tokens_before", b"tokens_before", "tokens_removed", b"tokens_removed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1889,7 +2493,7 @@ Global___CompressDone: _TypeAlias = CompressDone  # noqa: Y015
 
 @_typing.final
 class BeginCompactionRequest(_message.Message):
-    """Asks for what to summarise."""
+    """The request of BeginCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1899,22 +2503,22 @@ class BeginCompactionRequest(_message.Message):
     TARGET_TOKENS_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
-    strategy: _builtins.str
-    """`summarize` or `compact`. Empty: the task's own, and `summarize` if that is another."""
+    """The id of the task."""
+    strategy: _task_pb2.CompressionStrategy.ValueType
+    """SUMMARIZE or COMPACT. Unspecified: as the task is configured, or SUMMARIZE if that is another strategy."""
     target_tokens: _builtins.int
-    """Tokens that the view is to have afterwards, at most; as in CompressRequest."""
+    """The most tokens of the view afterwards, as in CompressRequest."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
     def overrides(self) -> _task_pb2.CompressionConfig:
-        """What is to be otherwise than configured, this time; as in CompressRequest."""
+        """Settings for this compaction only, as in CompressRequest."""
 
     def __init__(
         self,
         *,
         task_uuid: _builtins.str = ...,
-        strategy: _builtins.str = ...,
+        strategy: _task_pb2.CompressionStrategy.ValueType = ...,
         overrides: _task_pb2.CompressionConfig | None = ...,
         target_tokens: _builtins.int | None = ...,
         lease_generation: _builtins.int = ...,
@@ -1931,13 +2535,13 @@ Global___BeginCompactionRequest: _TypeAlias = BeginCompactionRequest  # noqa: Y0
 
 @_typing.final
 class BeginCompactionResponse(_message.Message):
-    """What to summarise."""
+    """A response of BeginCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
     class Begun(_message.Message):
-        """What has to be known first."""
+        """What the agent needs to write a summary."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
@@ -1953,32 +2557,32 @@ class BeginCompactionResponse(_message.Message):
         OUTPUT_REFS_FIELD_NUMBER: _builtins.int
         RETAINED_FIELD_NUMBER: _builtins.int
         token: _builtins.str
-        """Names the compaction."""
+        """Identifies the compaction in CommitCompaction and AbortCompaction."""
         start_seq: _builtins.int
-        """First message that is to be summarised."""
+        """The seq of the first message to summarise."""
         end_seq: _builtins.int
-        """Last message that is to be summarised."""
+        """The seq of the last message to summarise."""
         messages: _builtins.int
-        """How many messages."""
+        """The number of messages to summarise."""
         tokens: _builtins.int
         """Their tokens."""
         summary_tokens: _builtins.int
-        """Most tokens of the summary."""
+        """The most tokens of the summary."""
         prompt: _builtins.str
-        """What a model would be asked."""
+        """The instructions that a model would get."""
         previous_summary: _builtins.str
-        """The summary so far, which the new one has to take in; empty if there is none."""
+        """The summary so far, which the new one must include; empty if there is none."""
         retained: _builtins.str
-        """What was kept word for word beside the summary so far; empty if there is nothing. It stays as it is unless
-        CommitCompaction.retain takes its place.
+        """The text that was kept word for word beside the summary so far; empty if there is none. It stays unless
+        CommitCompaction replaces it by `retain`.
         """
         @_builtins.property
         def expire_time(self) -> _timestamp_pb2.Timestamp:
-            """When it expires."""
+            """When the token expires."""
 
         @_builtins.property
         def output_refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-            """Refs that the summary has to name."""
+            """The output refs that the summary must name."""
 
         def __init__(
             self,
@@ -2004,14 +2608,14 @@ class BeginCompactionResponse(_message.Message):
     BEGUN_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """Messages as lines of JSON, in chunks; a chunk may end within a line. Each has `seq`, `tokens`, `role` and the `content`
-    that the view has, and as far as there are some `tool_calls`, `tool_call_id`, `tool_name`, `name`, `output_ref`, a
-    `refusal` and the `transcript` of what was said aloud. A note of a gap that an earlier compression left has the `seq` 0 and
-    the `kind` `gap`. Other than in current.jsonl, nothing stands for results that never came.
+    """The messages as lines of JSON, in chunks; a chunk may end within a line. Each line has `seq`, `tokens`, `role` and the
+    `content` of the view, and where they exist `tool_calls`, `tool_call_id`, `tool_name`, `name`, `output_ref`, a
+    `refusal` and the `transcript` of speech. A note about messages that an earlier compression removed has the `seq` 0 and
+    the `kind` `gap`. Unlike current.jsonl, the lines have no stand-ins for missing results.
     """
     @_builtins.property
     def begun(self) -> Global___BeginCompactionResponse.Begun:
-        """What has to be known first: the first response."""
+        """What the agent needs to write a summary. The first response."""
 
     def __init__(
         self,
@@ -2031,7 +2635,7 @@ Global___BeginCompactionResponse: _TypeAlias = BeginCompactionResponse  # noqa: 
 
 @_typing.final
 class CommitCompactionRequest(_message.Message):
-    """A summary by the agent."""
+    """The request of CommitCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2044,23 +2648,25 @@ class CommitCompactionRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     token: _builtins.str
-    """The token."""
+    """The token of BeginCompaction."""
     summary: _builtins.str
     """The summary; at most 512 KiB."""
     retain: _builtins.str
-    """What is to be kept word for word beside it, with `compact`; at most 256 KiB."""
+    """With COMPACT: the text to keep word for word beside the summary; at most 256 KiB. Empty: the text that was retained
+    before.
+    """
     model: _builtins.str
-    """The model that wrote it, for the record; at most 256 bytes. Empty: `agent` is recorded."""
+    """The model that wrote the summary, for the record; at most 256 bytes. Empty: `agent` is recorded."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
     def keep_seqs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Messages of those that were told that are to stay as they are, with the groups they belong to, if there is room; at most
-        256.
+        """The numbers of summarised messages that stay in the view all the same, with the groups that they belong to, if there is
+        room; at most 256.
         """
 
     def __init__(
@@ -2085,14 +2691,14 @@ Global___CommitCompactionRequest: _TypeAlias = CommitCompactionRequest  # noqa: 
 
 @_typing.final
 class CommitCompactionResponse(_message.Message):
-    """The summary is in its place."""
+    """The response of CommitCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DONE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def done(self) -> Global___CompressDone:
-        """What that did."""
+        """The result of the compaction."""
 
     def __init__(
         self,
@@ -2109,7 +2715,7 @@ Global___CommitCompactionResponse: _TypeAlias = CommitCompactionResponse  # noqa
 
 @_typing.final
 class AbortCompactionRequest(_message.Message):
-    """Gives a compaction up."""
+    """The request of AbortCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2117,11 +2723,11 @@ class AbortCompactionRequest(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     token: _builtins.str
-    """The token."""
+    """The token of BeginCompaction."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -2139,7 +2745,7 @@ Global___AbortCompactionRequest: _TypeAlias = AbortCompactionRequest  # noqa: Y0
 
 @_typing.final
 class AbortCompactionResponse(_message.Message):
-    """It is given up."""
+    """The response of AbortCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2156,7 +2762,7 @@ Global___AbortCompactionResponse: _TypeAlias = AbortCompactionResponse  # noqa: 
 
 @_typing.final
 class UndoCompactionRequest(_message.Message):
-    """Asks to take a compaction back."""
+    """The request of UndoCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2164,11 +2770,11 @@ class UndoCompactionRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -2186,7 +2792,7 @@ Global___UndoCompactionRequest: _TypeAlias = UndoCompactionRequest  # noqa: Y015
 
 @_typing.final
 class UndoCompactionResponse(_message.Message):
-    """The compaction was taken back."""
+    """The response of UndoCompaction."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2213,448 +2819,11 @@ class UndoCompactionResponse(_message.Message):
 Global___UndoCompactionResponse: _TypeAlias = UndoCompactionResponse  # noqa: Y015
 
 @_typing.final
-class ForkTaskRequest(_message.Message):
-    """Asks for a copy of a task."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    AT_SEQ_FIELD_NUMBER: _builtins.int
-    NEW_TASK_UUID_FIELD_NUMBER: _builtins.int
-    HOLDER_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    at_seq: _builtins.int
-    """The last message that is copied; 0: all there are."""
-    new_task_uuid: _builtins.str
-    """The id of the new task: a UUID. Empty: a new UUIDv7, and a retry would make another."""
-    request_id: _builtins.str
-    """Names the call, in the new task."""
-    @_builtins.property
-    def holder(self) -> _task_pb2.Holder:
-        """Who will work on it. Required, with an instance_id."""
-
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        at_seq: _builtins.int = ...,
-        new_task_uuid: _builtins.str = ...,
-        holder: _task_pb2.Holder | None = ...,
-        request_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["holder", b"holder"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_seq", b"at_seq", "holder", b"holder", "new_task_uuid", b"new_task_uuid", "request_id", b"request_id", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ForkTaskRequest: _TypeAlias = ForkTaskRequest  # noqa: Y015
-
-@_typing.final
-class ForkTaskResponse(_message.Message):
-    """The new task."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_FIELD_NUMBER: _builtins.int
-    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    LEASE_TTL_FIELD_NUMBER: _builtins.int
-    lease_generation: _builtins.int
-    """The lease to write under."""
-    @_builtins.property
-    def task(self) -> _task_pb2.Task:
-        """The task."""
-
-    @_builtins.property
-    def lease_ttl(self) -> _duration_pb2.Duration:
-        """How long the lease lives without being renewed."""
-
-    def __init__(
-        self,
-        *,
-        task: _task_pb2.Task | None = ...,
-        lease_generation: _builtins.int = ...,
-        lease_ttl: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "lease_ttl", b"lease_ttl", "task", b"task"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ForkTaskResponse: _TypeAlias = ForkTaskResponse  # noqa: Y015
-
-@_typing.final
-class FindPreviousContextsRequest(_message.Message):
-    """Asks for earlier tasks."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    KEY_FIELD_NUMBER: _builtins.int
-    USER_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    user: _builtins.str
-    """Who it is for."""
-    limit: _builtins.int
-    """Most tasks, 1 to 100; 0: 10."""
-    @_builtins.property
-    def key(self) -> _task_pb2.TaskKey:
-        """Where the new task comes from."""
-
-    def __init__(
-        self,
-        *,
-        key: _task_pb2.TaskKey | None = ...,
-        user: _builtins.str = ...,
-        limit: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "limit", b"limit", "user", b"user"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___FindPreviousContextsRequest: _TypeAlias = FindPreviousContextsRequest  # noqa: Y015
-
-@_typing.final
-class PreviousContext(_message.Message):
-    """A task that ended."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    STATUS_FIELD_NUMBER: _builtins.int
-    COMPLETE_TIME_FIELD_NUMBER: _builtins.int
-    HAS_FINAL_SUMMARY_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    status: _builtins.str
-    """`completed` or `failed`."""
-    has_final_summary: _builtins.bool
-    """Whether it has a final summary."""
-    @_builtins.property
-    def complete_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ended."""
-
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        status: _builtins.str = ...,
-        complete_time: _timestamp_pb2.Timestamp | None = ...,
-        has_final_summary: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete_time", b"complete_time", "has_final_summary", b"has_final_summary", "status", b"status", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PreviousContext: _TypeAlias = PreviousContext  # noqa: Y015
-
-@_typing.final
-class FindPreviousContextsResponse(_message.Message):
-    """Earlier tasks, newest first."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CONTEXTS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreviousContext]:
-        """The tasks."""
-
-    def __init__(
-        self,
-        *,
-        contexts: _abc.Iterable[Global___PreviousContext] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___FindPreviousContextsResponse: _TypeAlias = FindPreviousContextsResponse  # noqa: Y015
-
-@_typing.final
-class GetInheritanceContextRequest(_message.Message):
-    """Asks what would be taken over."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    MAX_SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task that ended."""
-    max_summary_tokens: _builtins.int
-    """Most tokens, at least 200; 0: as a task has it that says nothing of its limit or of this. One with a smaller limit takes
-    over no more than a quarter of that.
-    """
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        max_summary_tokens: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_summary_tokens", b"max_summary_tokens", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetInheritanceContextRequest: _TypeAlias = GetInheritanceContextRequest  # noqa: Y015
-
-@_typing.final
-class GetInheritanceContextResponse(_message.Message):
-    """What would be taken over."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CONTEXT_FIELD_NUMBER: _builtins.int
-    TEXT_FIELD_NUMBER: _builtins.int
-    TOKENS_FIELD_NUMBER: _builtins.int
-    TRUNCATED_FIELD_NUMBER: _builtins.int
-    COMMENT_FIELD_NUMBER: _builtins.int
-    text: _builtins.str
-    """The text as a new task would have it."""
-    tokens: _builtins.int
-    """Its tokens."""
-    truncated: _builtins.bool
-    """Whether it was cut, for this task or for one before that said nothing."""
-    comment: _builtins.str
-    """A comment for people: which task, how it ended, and when."""
-    @_builtins.property
-    def context(self) -> Global___PreviousContext:
-        """The task, and how it ended."""
-
-    def __init__(
-        self,
-        *,
-        context: Global___PreviousContext | None = ...,
-        text: _builtins.str = ...,
-        tokens: _builtins.int = ...,
-        truncated: _builtins.bool = ...,
-        comment: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["context", b"context"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "context", b"context", "text", b"text", "tokens", b"tokens", "truncated", b"truncated"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetInheritanceContextResponse: _TypeAlias = GetInheritanceContextResponse  # noqa: Y015
-
-@_typing.final
-class RewindTaskRequest(_message.Message):
-    """Asks to take the view back."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    SEQ_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    seq: _builtins.int
-    """The message that will be the last of the view; at least 1."""
-    request_id: _builtins.str
-    """Names the call."""
-    lease_generation: _builtins.int
-    """The caller's lease."""
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        seq: _builtins.int = ...,
-        request_id: _builtins.str = ...,
-        lease_generation: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease_generation", b"lease_generation", "request_id", b"request_id", "seq", b"seq", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RewindTaskRequest: _TypeAlias = RewindTaskRequest  # noqa: Y015
-
-@_typing.final
-class RewindTaskResponse(_message.Message):
-    """The view was taken back."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    GENERATION_FIELD_NUMBER: _builtins.int
-    PRESSURE_FIELD_NUMBER: _builtins.int
-    generation: _builtins.int
-    """Its new generation."""
-    @_builtins.property
-    def pressure(self) -> _message_pb2.Pressure:
-        """How full the context is now."""
-
-    def __init__(
-        self,
-        *,
-        generation: _builtins.int = ...,
-        pressure: _message_pb2.Pressure | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "pressure", b"pressure"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___RewindTaskResponse: _TypeAlias = RewindTaskResponse  # noqa: Y015
-
-@_typing.final
-class StreamCurrentRequest(_message.Message):
-    """Asks for the view."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    OFFSET_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
-    CHUNK_BYTES_FIELD_NUMBER: _builtins.int
-    AS_OF_SEQ_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    offset: _builtins.int
-    """Where to begin: 0, or behind the last byte that was received."""
-    generation: _builtins.int
-    """With an offset: the generation of the chunks received so far; another is refused with STALE_VIEW. Without
-    one: 0 for the newest, whichever it is.
-    """
-    chunk_bytes: _builtins.int
-    """Bytes of a chunk, 1 to 4 MiB; 0: 256 KiB."""
-    as_of_seq: _builtins.int
-    """The view as it was after this message; 0: as it is now."""
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        offset: _builtins.int = ...,
-        generation: _builtins.int = ...,
-        chunk_bytes: _builtins.int = ...,
-        as_of_seq: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of_seq", b"as_of_seq", "chunk_bytes", b"chunk_bytes", "generation", b"generation", "offset", b"offset", "task_uuid", b"task_uuid"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StreamCurrentRequest: _TypeAlias = StreamCurrentRequest  # noqa: Y015
-
-@_typing.final
-class StreamCurrentResponse(_message.Message):
-    """A part of the view. An empty view is one response without data."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    DATA_FIELD_NUMBER: _builtins.int
-    OFFSET_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
-    TOTAL_BYTES_FIELD_NUMBER: _builtins.int
-    data: _builtins.bytes
-    """Bytes of current.jsonl. A chunk may end within a line."""
-    offset: _builtins.int
-    """Where they begin."""
-    generation: _builtins.int
-    """Ordinal of the rewrite that made the view; 0 if there was none."""
-    total_bytes: _builtins.int
-    """Length of the whole view."""
-    def __init__(
-        self,
-        *,
-        data: _builtins.bytes = ...,
-        offset: _builtins.int = ...,
-        generation: _builtins.int = ...,
-        total_bytes: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "generation", b"generation", "offset", b"offset", "total_bytes", b"total_bytes"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StreamCurrentResponse: _TypeAlias = StreamCurrentResponse  # noqa: Y015
-
-@_typing.final
-class StreamMessagesRequest(_message.Message):
-    """Asks for the history."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TASK_UUID_FIELD_NUMBER: _builtins.int
-    FROM_SEQ_FIELD_NUMBER: _builtins.int
-    TO_SEQ_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    FOLLOW_FIELD_NUMBER: _builtins.int
-    KINDS_FIELD_NUMBER: _builtins.int
-    task_uuid: _builtins.str
-    """The task."""
-    from_seq: _builtins.int
-    """First message; 0: from the very beginning, with the events before the first message."""
-    to_seq: _builtins.int
-    """Last message, with the events behind it; 0: all there are."""
-    limit: _builtins.int
-    """Most records; 0: no limit."""
-    follow: _builtins.bool
-    """Whether to go on with what is appended later. Cannot stand beside to_seq."""
-    @_builtins.property
-    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Which records: `message`, or the name of an event (`started`, `lease`, `config`, `rewrite`, `status`,
-        `usage`, `statistics`, `pin`, `forked`, `erased`). Empty: all.
-        """
-
-    def __init__(
-        self,
-        *,
-        task_uuid: _builtins.str = ...,
-        from_seq: _builtins.int = ...,
-        to_seq: _builtins.int = ...,
-        limit: _builtins.int = ...,
-        follow: _builtins.bool = ...,
-        kinds: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "from_seq", b"from_seq", "kinds", b"kinds", "limit", b"limit", "task_uuid", b"task_uuid", "to_seq", b"to_seq"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StreamMessagesRequest: _TypeAlias = StreamMessagesRequest  # noqa: Y015
-
-@_typing.final
-class StreamMessagesResponse(_message.Message):
-    """A batch of the history."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    RECORDS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
-        """Lines as they stand in the log: JSON objects with their checksums."""
-
-    def __init__(
-        self,
-        *,
-        records: _abc.Iterable[_builtins.bytes] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["records", b"records"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StreamMessagesResponse: _TypeAlias = StreamMessagesResponse  # noqa: Y015
-
-@_typing.final
 class RecordToolCallRequest(_message.Message):
-    """A tool that was executed."""
+    """---- Records ----
+
+    The request of RecordToolCall.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2665,32 +2834,34 @@ class RecordToolCallRequest(_message.Message):
     OUTPUT_REF_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
-    DURATION_MS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     MESSAGE_SEQ_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     tool_name: _builtins.str
-    """Its name. Required; at most 1024 bytes."""
+    """The name of the tool; at most 1024 bytes. Required."""
     arguments_json: _builtins.str
-    """What it was called with: any JSON."""
+    """The arguments: any JSON. Empty: none."""
     result_json: _builtins.str
-    """What it answered: any JSON. Cannot stand beside output_ref."""
+    """The result: any JSON. Set this or `output_ref`, not both."""
     output_ref: _builtins.str
-    """Where its answer is, if that is large. Up to 128 letters, digits and `-_.:@+=~`, not beginning with a dot."""
-    status: _builtins.str
-    """`success` (also if empty) or `error`."""
+    """The id of the output that holds the result. 1 to 128 letters, digits and `-_.:@+=~`; the first one is not a dot."""
+    status: _message_pb2.ToolCallStatus.ValueType
+    """How the execution ended. Unspecified: SUCCESS."""
     error: _builtins.str
-    """Why it failed."""
-    duration_ms: _builtins.int
-    """How long it took."""
+    """Why the tool failed; empty if it did not."""
     message_seq: _builtins.int
-    """The message that carries its answer."""
+    """The number of the message that carries the result. Unset: unknown."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long the tool ran; stored in whole milliseconds. Unset: unknown."""
+
     def __init__(
         self,
         *,
@@ -2699,31 +2870,26 @@ class RecordToolCallRequest(_message.Message):
         arguments_json: _builtins.str = ...,
         result_json: _builtins.str = ...,
         output_ref: _builtins.str = ...,
-        status: _builtins.str = ...,
+        status: _message_pb2.ToolCallStatus.ValueType = ...,
         error: _builtins.str = ...,
-        duration_ms: _builtins.int | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
         message_seq: _builtins.int | None = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_message_seq", b"_message_seq", "duration_ms", b"duration_ms", "message_seq", b"message_seq"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_message_seq", b"_message_seq", "duration", b"duration", "message_seq", b"message_seq"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "_message_seq", b"_message_seq", "arguments_json", b"arguments_json", "duration_ms", b"duration_ms", "error", b"error", "lease_generation", b"lease_generation", "message_seq", b"message_seq", "output_ref", b"output_ref", "request_id", b"request_id", "result_json", b"result_json", "status", b"status", "task_uuid", b"task_uuid", "tool_name", b"tool_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_message_seq", b"_message_seq", "arguments_json", b"arguments_json", "duration", b"duration", "error", b"error", "lease_generation", b"lease_generation", "message_seq", b"message_seq", "output_ref", b"output_ref", "request_id", b"request_id", "result_json", b"result_json", "status", b"status", "task_uuid", b"task_uuid", "tool_name", b"tool_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
-    _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
     _WhichOneofReturnType__message_seq: _TypeAlias = _typing.Literal["message_seq"]  # noqa: Y015
     _WhichOneofArgType__message_seq: _TypeAlias = _typing.Literal["_message_seq", b"_message_seq"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ms) -> _WhichOneofReturnType__duration_ms | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__message_seq) -> _WhichOneofReturnType__message_seq | None: ...
 
 Global___RecordToolCallRequest: _TypeAlias = RecordToolCallRequest  # noqa: Y015
 
 @_typing.final
 class RecordToolCallResponse(_message.Message):
-    """The tool call is recorded."""
+    """The response of RecordToolCall: the record is durable."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2731,19 +2897,19 @@ class RecordToolCallResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     MASKED_FIELD_NUMBER: _builtins.int
     seq: _builtins.int
-    """Its number in tools.jsonl."""
+    """The number of the record in tools.jsonl, from 1."""
     duplicate: _builtins.bool
-    """Whether a call with the same request_id had recorded it before."""
+    """Whether an earlier call with the same request_id had recorded it."""
     @_builtins.property
-    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
-        """What was masked in it before it was written."""
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.MaskedSecrets]:
+        """The secrets that were masked in it before it was written."""
 
     def __init__(
         self,
         *,
         seq: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
-        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
+        masked: _abc.Iterable[_message_pb2.MaskedSecrets] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2755,7 +2921,7 @@ Global___RecordToolCallResponse: _TypeAlias = RecordToolCallResponse  # noqa: Y0
 
 @_typing.final
 class StreamToolCallsRequest(_message.Message):
-    """Asks for tool calls."""
+    """The request of StreamToolCalls."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2764,13 +2930,13 @@ class StreamToolCallsRequest(_message.Message):
     TO_SEQ_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     from_seq: _builtins.int
-    """First record; 0: from the beginning."""
+    """The number of the first record; 0: the start of the log."""
     to_seq: _builtins.int
-    """Last record; 0: all there are."""
+    """The number of the last record; 0: the end of the log."""
     limit: _builtins.int
-    """Most records; 0: no limit."""
+    """The most records; 0: no limit."""
     def __init__(
         self,
         *,
@@ -2789,7 +2955,7 @@ Global___StreamToolCallsRequest: _TypeAlias = StreamToolCallsRequest  # noqa: Y0
 
 @_typing.final
 class StreamToolCallsResponse(_message.Message):
-    """A batch of tool calls."""
+    """A response of StreamToolCalls: a batch of records."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2813,7 +2979,7 @@ Global___StreamToolCallsResponse: _TypeAlias = StreamToolCallsResponse  # noqa: 
 
 @_typing.final
 class AppendPlanRequest(_message.Message):
-    """A plan to append."""
+    """The request of AppendPlan."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2823,15 +2989,15 @@ class AppendPlanRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     plan_type: _builtins.str
-    """What kind of plan: `initial`, `revision`, …; at most 1024 bytes."""
+    """The kind of plan: `initial`, `revision`, …; at most 1024 bytes."""
     plan_content_json: _builtins.str
     """The plan: any JSON. Required."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -2851,7 +3017,7 @@ Global___AppendPlanRequest: _TypeAlias = AppendPlanRequest  # noqa: Y015
 
 @_typing.final
 class AppendPlanResponse(_message.Message):
-    """The plan is durable."""
+    """The response of AppendPlan: the plan is durable."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2859,19 +3025,19 @@ class AppendPlanResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     MASKED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Its number in planning.jsonl."""
+    """The number of the plan in planning.jsonl, from 1."""
     duplicate: _builtins.bool
-    """Whether a call with the same request_id had appended it before."""
+    """Whether an earlier call with the same request_id had appended it."""
     @_builtins.property
-    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
-        """What was masked in it before it was written."""
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.MaskedSecrets]:
+        """The secrets that were masked in it before it was written."""
 
     def __init__(
         self,
         *,
         id: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
-        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
+        masked: _abc.Iterable[_message_pb2.MaskedSecrets] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -2883,13 +3049,13 @@ Global___AppendPlanResponse: _TypeAlias = AppendPlanResponse  # noqa: Y015
 
 @_typing.final
 class GetLatestPlanRequest(_message.Message):
-    """Asks for the newest plan."""
+    """The request of GetLatestPlan."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     def __init__(
         self,
         *,
@@ -2905,7 +3071,7 @@ Global___GetLatestPlanRequest: _TypeAlias = GetLatestPlanRequest  # noqa: Y015
 
 @_typing.final
 class GetLatestPlanResponse(_message.Message):
-    """The newest plan."""
+    """The response of GetLatestPlan."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2914,11 +3080,11 @@ class GetLatestPlanResponse(_message.Message):
     PLAN_CONTENT_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Its number in planning.jsonl."""
+    """The number of the plan in planning.jsonl, from 1."""
     plan_type: _builtins.str
-    """What kind of plan."""
+    """The kind of plan."""
     plan_content_json: _builtins.str
-    """The plan as JSON."""
+    """The plan: any JSON."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was appended."""
@@ -2941,7 +3107,7 @@ Global___GetLatestPlanResponse: _TypeAlias = GetLatestPlanResponse  # noqa: Y015
 
 @_typing.final
 class StreamPlansRequest(_message.Message):
-    """Asks for plans."""
+    """The request of StreamPlans."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2950,13 +3116,13 @@ class StreamPlansRequest(_message.Message):
     TO_ID_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     from_id: _builtins.int
-    """First plan; 0: from the beginning."""
+    """The number of the first plan; 0: the start of the log."""
     to_id: _builtins.int
-    """Last plan; 0: all there are."""
+    """The number of the last plan; 0: the end of the log."""
     limit: _builtins.int
-    """Most plans; 0: no limit."""
+    """The most plans; 0: no limit."""
     def __init__(
         self,
         *,
@@ -2975,7 +3141,7 @@ Global___StreamPlansRequest: _TypeAlias = StreamPlansRequest  # noqa: Y015
 
 @_typing.final
 class StreamPlansResponse(_message.Message):
-    """A batch of plans."""
+    """A response of StreamPlans: a batch of plans."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2999,13 +3165,13 @@ Global___StreamPlansResponse: _TypeAlias = StreamPlansResponse  # noqa: Y015
 
 @_typing.final
 class GetLatestSummaryRequest(_message.Message):
-    """Asks for the newest summary."""
+    """The request of GetLatestSummary."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     def __init__(
         self,
         *,
@@ -3021,7 +3187,7 @@ Global___GetLatestSummaryRequest: _TypeAlias = GetLatestSummaryRequest  # noqa: 
 
 @_typing.final
 class GetLatestSummaryResponse(_message.Message):
-    """The newest summary in the view."""
+    """The response of GetLatestSummary."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3045,16 +3211,16 @@ Global___GetLatestSummaryResponse: _TypeAlias = GetLatestSummaryResponse  # noqa
 
 @_typing.final
 class StreamSummariesRequest(_message.Message):
-    """Asks for summaries."""
+    """The request of StreamSummaries."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     limit: _builtins.int
-    """Most summaries; 0: no limit."""
+    """The most summaries; 0: no limit."""
     def __init__(
         self,
         *,
@@ -3071,7 +3237,7 @@ Global___StreamSummariesRequest: _TypeAlias = StreamSummariesRequest  # noqa: Y0
 
 @_typing.final
 class StreamSummariesResponse(_message.Message):
-    """A batch of summaries."""
+    """A response of StreamSummaries: a batch of summaries."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3095,7 +3261,7 @@ Global___StreamSummariesResponse: _TypeAlias = StreamSummariesResponse  # noqa: 
 
 @_typing.final
 class RecordUsageRequest(_message.Message):
-    """One call of the LLM."""
+    """The request of RecordUsage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3104,27 +3270,27 @@ class RecordUsageRequest(_message.Message):
     OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
     CACHE_CREATION_TOKENS_FIELD_NUMBER: _builtins.int
     CACHE_READ_TOKENS_FIELD_NUMBER: _builtins.int
+    TOOLS_TOKENS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-    TOOLS_TOKENS_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     input_tokens: _builtins.int
-    """Tokens that were read, but for those in the next two."""
+    """Tokens that were read and not cached."""
     output_tokens: _builtins.int
     """Tokens that were written."""
     cache_creation_tokens: _builtins.int
-    """Tokens that went into the provider's cache."""
+    """Tokens that were read and written to the provider's cache."""
     cache_read_tokens: _builtins.int
-    """Tokens that came out of the provider's cache."""
-    request_id: _builtins.str
-    """Names the call."""
-    lease_generation: _builtins.int
-    """The caller's lease."""
+    """Tokens that were read from the provider's cache."""
     tools_tokens: _builtins.int
-    """Of what was read, the tokens of tools that were sent beside the view, as GetContextUsage counts them before they are
-    calibrated (`tools_tokens`). 0: there were none, or nobody counted them; then they pass for tokens of the view.
+    """How many of the tokens that were read belong to tools that were sent beside the view, as GetContextUsage counts them
+    before calibration (`tools_tokens`). 0: there were none or nobody counted them; they then count as tokens of the view.
     """
+    request_id: _builtins.str
+    """Names the call; 1 to 128 visible ASCII characters."""
+    lease_generation: _builtins.int
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -3133,9 +3299,9 @@ class RecordUsageRequest(_message.Message):
         output_tokens: _builtins.int = ...,
         cache_creation_tokens: _builtins.int = ...,
         cache_read_tokens: _builtins.int = ...,
+        tools_tokens: _builtins.int = ...,
         request_id: _builtins.str = ...,
         lease_generation: _builtins.int = ...,
-        tools_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -3147,7 +3313,7 @@ Global___RecordUsageRequest: _TypeAlias = RecordUsageRequest  # noqa: Y015
 
 @_typing.final
 class RecordUsageResponse(_message.Message):
-    """The call is counted."""
+    """The response of RecordUsage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3171,7 +3337,7 @@ Global___RecordUsageResponse: _TypeAlias = RecordUsageResponse  # noqa: Y015
 
 @_typing.final
 class UpdateStatisticsRequest(_message.Message):
-    """Numbers to add to a task's counters."""
+    """The request of UpdateStatistics: numbers to add."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3183,19 +3349,19 @@ class UpdateStatisticsRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     llm_calls: _builtins.int
-    """Calls of the LLM."""
+    """Calls of the LLM, for `llm_call_count`."""
     tool_calls: _builtins.int
-    """Calls of tools."""
+    """Tool calls, for `tool_call_count`."""
     tokens: _builtins.int
-    """Tokens."""
+    """Tokens, for `total_tokens`."""
     compressions: _builtins.int
-    """Compactions."""
+    """Compactions, for `compression_count`."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -3217,7 +3383,7 @@ Global___UpdateStatisticsRequest: _TypeAlias = UpdateStatisticsRequest  # noqa: 
 
 @_typing.final
 class UpdateStatisticsResponse(_message.Message):
-    """The numbers are added."""
+    """The response of UpdateStatistics."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3241,17 +3407,17 @@ Global___UpdateStatisticsResponse: _TypeAlias = UpdateStatisticsResponse  # noqa
 
 @_typing.final
 class WatchTaskRequest(_message.Message):
-    """Asks for what happens to a task."""
+    """The request of WatchTask."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     resume_token: _builtins.str
-    """`resume_token` of an earlier event: go on behind it. Empty: from now on. `v1.0.0.0`: from the very beginning. The
-    token of the place where the watch begins is in the response's header `resume-token`, so that a client whose
+    """`resume_token` of an earlier event: the stream begins after that event. Empty: now. `v1.0.0.0`: the start of the logs.
+    The response header `resume-token` holds the token of the place where the stream begins, so that a client whose
     connection breaks before the first event misses nothing.
     """
     def __init__(
@@ -3270,12 +3436,12 @@ Global___WatchTaskRequest: _TypeAlias = WatchTaskRequest  # noqa: Y015
 
 @_typing.final
 class WatchTaskResponse(_message.Message):
-    """Something that happened."""
+    """A response of WatchTask: an event."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
-    class Appended(_message.Message):
+    class MessageAppended(_message.Message):
         """A message was appended."""
 
         DESCRIPTOR: _descriptor.Descriptor
@@ -3285,7 +3451,7 @@ class WatchTaskResponse(_message.Message):
         TOKENS_FIELD_NUMBER: _builtins.int
         seq: _builtins.int
         """Its number."""
-        role: _builtins.str
+        role: _message_pb2.Role.ValueType
         """Who speaks."""
         tokens: _builtins.int
         """Its tokens."""
@@ -3293,7 +3459,7 @@ class WatchTaskResponse(_message.Message):
             self,
             *,
             seq: _builtins.int = ...,
-            role: _builtins.str = ...,
+            role: _message_pb2.Role.ValueType = ...,
             tokens: _builtins.int = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -3303,52 +3469,52 @@ class WatchTaskResponse(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
-    class Rewritten(_message.Message):
+    class ViewRewritten(_message.Message):
         """The view was rewritten."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
         GENERATION_FIELD_NUMBER: _builtins.int
-        STRATEGY_FIELD_NUMBER: _builtins.int
-        COVERS_FIELD_NUMBER: _builtins.int
+        KIND_FIELD_NUMBER: _builtins.int
+        LAST_SEQ_FIELD_NUMBER: _builtins.int
         generation: _builtins.int
-        """Its new generation."""
-        strategy: _builtins.str
-        """What rewrote it: a strategy, `undo`, `rewind`, …"""
-        covers: _builtins.int
-        """The last message the rewrite speaks for."""
+        """The new generation of the view."""
+        kind: Global___RewriteKind.ValueType
+        """What rewrote it."""
+        last_seq: _builtins.int
+        """The seq of the last message that the rewrite takes into account; later messages follow unchanged."""
         def __init__(
             self,
             *,
             generation: _builtins.int = ...,
-            strategy: _builtins.str = ...,
-            covers: _builtins.int = ...,
+            kind: Global___RewriteKind.ValueType = ...,
+            last_seq: _builtins.int = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["covers", b"covers", "generation", b"generation", "strategy", b"strategy"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "kind", b"kind", "last_seq", b"last_seq"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
     class StatusChanged(_message.Message):
-        """The status changed."""
+        """The status changed: the task was started, taken over, paused, resumed, completed or failed."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
         STATUS_FIELD_NUMBER: _builtins.int
         ERROR_MESSAGE_FIELD_NUMBER: _builtins.int
         LEASE_GENERATION_FIELD_NUMBER: _builtins.int
-        status: _builtins.str
-        """What it is now."""
+        status: _task_pb2.TaskStatus.ValueType
+        """The new status."""
         error_message: _builtins.str
-        """Why it failed."""
+        """Why the task failed; empty if it did not."""
         lease_generation: _builtins.int
-        """The lease it runs under, if it runs."""
+        """The generation of the new lease; 0 if the task is not running."""
         def __init__(
             self,
             *,
-            status: _builtins.str = ...,
+            status: _task_pb2.TaskStatus.ValueType = ...,
             error_message: _builtins.str = ...,
             lease_generation: _builtins.int = ...,
         ) -> None: ...
@@ -3368,17 +3534,17 @@ class WatchTaskResponse(_message.Message):
         TOOL_NAME_FIELD_NUMBER: _builtins.int
         STATUS_FIELD_NUMBER: _builtins.int
         seq: _builtins.int
-        """Its number."""
+        """The number of the record."""
         tool_name: _builtins.str
-        """The tool."""
-        status: _builtins.str
-        """`success` or `error`."""
+        """The name of the tool."""
+        status: _message_pb2.ToolCallStatus.ValueType
+        """How the execution ended."""
         def __init__(
             self,
             *,
             seq: _builtins.int = ...,
             tool_name: _builtins.str = ...,
-            status: _builtins.str = ...,
+            status: _message_pb2.ToolCallStatus.ValueType = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -3395,9 +3561,9 @@ class WatchTaskResponse(_message.Message):
         ID_FIELD_NUMBER: _builtins.int
         PLAN_TYPE_FIELD_NUMBER: _builtins.int
         id: _builtins.int
-        """Its number."""
+        """The number of the plan."""
         plan_type: _builtins.str
-        """What kind of plan."""
+        """The kind of plan."""
         def __init__(
             self,
             *,
@@ -3412,13 +3578,13 @@ class WatchTaskResponse(_message.Message):
 
     @_typing.final
     class Lagged(_message.Message):
-        """The watcher was too far behind, or its token was of a log that was cut: events were passed over."""
+        """Events were skipped: the watcher was too far behind, or the log was cut before its resume_token."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
         SKIPPED_BYTES_FIELD_NUMBER: _builtins.int
         skipped_bytes: _builtins.int
-        """Bytes of logs that were passed over."""
+        """Bytes of the logs that were skipped."""
         def __init__(
             self,
             *,
@@ -3432,59 +3598,59 @@ class WatchTaskResponse(_message.Message):
 
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    APPENDED_FIELD_NUMBER: _builtins.int
-    REWRITTEN_FIELD_NUMBER: _builtins.int
-    STATUS_FIELD_NUMBER: _builtins.int
-    TOOL_CALL_FIELD_NUMBER: _builtins.int
-    PLAN_FIELD_NUMBER: _builtins.int
+    MESSAGE_APPENDED_FIELD_NUMBER: _builtins.int
+    VIEW_REWRITTEN_FIELD_NUMBER: _builtins.int
+    STATUS_CHANGED_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_RECORDED_FIELD_NUMBER: _builtins.int
+    PLAN_APPENDED_FIELD_NUMBER: _builtins.int
     LAGGED_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
-    """Goes on behind this event."""
+    """A later call with this token goes on after this event."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """When it happened."""
 
     @_builtins.property
-    def appended(self) -> Global___WatchTaskResponse.Appended:
+    def message_appended(self) -> Global___WatchTaskResponse.MessageAppended:
         """A message was appended."""
 
     @_builtins.property
-    def rewritten(self) -> Global___WatchTaskResponse.Rewritten:
+    def view_rewritten(self) -> Global___WatchTaskResponse.ViewRewritten:
         """The view was rewritten."""
 
     @_builtins.property
-    def status(self) -> Global___WatchTaskResponse.StatusChanged:
-        """The status changed: started, taken over, paused, resumed, completed, failed."""
+    def status_changed(self) -> Global___WatchTaskResponse.StatusChanged:
+        """The status changed."""
 
     @_builtins.property
-    def tool_call(self) -> Global___WatchTaskResponse.ToolCallRecorded:
+    def tool_call_recorded(self) -> Global___WatchTaskResponse.ToolCallRecorded:
         """A tool call was recorded."""
 
     @_builtins.property
-    def plan(self) -> Global___WatchTaskResponse.PlanAppended:
+    def plan_appended(self) -> Global___WatchTaskResponse.PlanAppended:
         """A plan was appended."""
 
     @_builtins.property
     def lagged(self) -> Global___WatchTaskResponse.Lagged:
-        """Events were passed over."""
+        """Events were skipped."""
 
     def __init__(
         self,
         *,
         resume_token: _builtins.str = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        appended: Global___WatchTaskResponse.Appended | None = ...,
-        rewritten: Global___WatchTaskResponse.Rewritten | None = ...,
-        status: Global___WatchTaskResponse.StatusChanged | None = ...,
-        tool_call: Global___WatchTaskResponse.ToolCallRecorded | None = ...,
-        plan: Global___WatchTaskResponse.PlanAppended | None = ...,
+        message_appended: Global___WatchTaskResponse.MessageAppended | None = ...,
+        view_rewritten: Global___WatchTaskResponse.ViewRewritten | None = ...,
+        status_changed: Global___WatchTaskResponse.StatusChanged | None = ...,
+        tool_call_recorded: Global___WatchTaskResponse.ToolCallRecorded | None = ...,
+        plan_appended: Global___WatchTaskResponse.PlanAppended | None = ...,
         lagged: Global___WatchTaskResponse.Lagged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "event", b"event", "lagged", b"lagged", "plan", b"plan", "rewritten", b"rewritten", "status", b"status", "time", b"time", "tool_call", b"tool_call"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "lagged", b"lagged", "message_appended", b"message_appended", "plan_appended", b"plan_appended", "status_changed", b"status_changed", "time", b"time", "tool_call_recorded", b"tool_call_recorded", "view_rewritten", b"view_rewritten"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "event", b"event", "lagged", b"lagged", "plan", b"plan", "resume_token", b"resume_token", "rewritten", b"rewritten", "status", b"status", "time", b"time", "tool_call", b"tool_call"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "lagged", b"lagged", "message_appended", b"message_appended", "plan_appended", b"plan_appended", "resume_token", b"resume_token", "status_changed", b"status_changed", "time", b"time", "tool_call_recorded", b"tool_call_recorded", "view_rewritten", b"view_rewritten"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["appended", "rewritten", "status", "tool_call", "plan", "lagged"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["message_appended", "view_rewritten", "status_changed", "tool_call_recorded", "plan_appended", "lagged"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 

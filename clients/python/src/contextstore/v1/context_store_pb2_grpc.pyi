@@ -27,33 +27,40 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ContextStoreStub:
-    """Keeps an agent's whole context on disk.
+    """Keeps the whole context of LLM agents on disk.
 
-    **Access.** A call on the Unix socket must come from the server's own user (or root). A call over TCP carries
-    `authorization: Bearer TOKEN`, with the token in the file `token` of the data directory. Without it every
-    method but those of grpc.health.v1 fails with UNAUTHENTICATED.
+    **Terms.** A *task* is one job of an agent. Its *log* holds every message and is never shortened. Its *view* is what
+    the model sees: the messages of the log, with summaries and notes in the place of what a compaction removed. A
+    *rewrite* replaces the view: a compaction, a trim, an undo or a rewind. The *generation* of a view is the ordinal of
+    the rewrite that made it; 0 means that the view was never rewritten.
+
+    **Access.** A call on the Unix socket must come from the server's own user or from root. A call over TCP carries
+    `authorization: Bearer TOKEN`, with the token from the file `token` of the data directory. Without it every method
+    except those of grpc.health.v1 fails with UNAUTHENTICATED.
 
     **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
-    `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
-    `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
-    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
+    `contextstore`. A bad field is also named in a `google.rpc.BadRequest`. Where a retry helps, a `google.rpc.RetryInfo`
+    says after how long. A failed call has changed nothing, unless its reason says otherwise. Every call can fail with
+    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN; the methods list their other reasons. An
+    enum value that this version does not know is refused with INVALID_FIELD.
 
-    **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
-    operating system's cache (`process`). Readers never see what a crash could take back.
+    **Durability.** A mutating call is answered when its change is on disk (durability GROUP and EACH) or in the cache of
+    the operating system (PROCESS). Readers never see a change that a crash could take back.
 
-    **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. The
-    last 1 024 of each of a task's logs are remembered, across restarts. A call that is repeated with the same id
-    changes nothing, and is answered like the first one; the same id with other content is refused with
-    REQUEST_ID_REUSED. Without an id a call is carried out each time.
+    **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. Each log of
+    a task remembers its last 1 024 ids, across restarts. A repeated call with the same id changes nothing and is answered
+    as the first one was; the same id with other content is refused with REQUEST_ID_REUSED. A call without an id is
+    carried out each time.
 
-    **Leases.** One client at a time works on a task. StartTask and ResumeTask answer a `lease_generation`, which
-    every mutating call carries. An older one is refused with STALE_LEASE; 0 means "no lease of mine" and is
-    refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Of a task that nobody
-    holds, as it is paused or has ended, the newest generation is as good as 0.
+    **Leases.** One client at a time works on a task. StartTask, ResumeTask and ForkTask answer a `lease_generation`, from
+    1, which every mutating call carries. An older one is refused with STALE_LEASE. 0 means that the caller holds no
+    lease; it is refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Nobody holds a
+    task that is paused or has ended; there the newest generation is as good as 0.
 
-    **A cancelled call** (by the client, a deadline or a broken connection) either happened wholly or not at all,
-    and the client cannot know which: repeat it with the same request_id. Of a cancelled AppendMessages, the
-    messages up to some point have been appended, in order, each wholly. A cancelled read leaves nothing behind.
+    **Cancelled calls.** A call that the client, a deadline or a broken connection cancels either happened completely or
+    not at all. The client cannot know which, and repeats the call with the same request_id. Of a cancelled
+    AppendMessages, a prefix of the messages has been appended, in order. A cancelled read leaves nothing behind.
+    ---- Tasks ----
     """
 
     @_typing.overload
@@ -61,457 +68,707 @@ class ContextStoreStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ContextStoreAsyncStub: ...
     StartTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.StartTaskRequest, _context_store_pb2.StartTaskResponse]
-    """Makes a task, or takes up one that is running.
+    """Creates a task, or takes up a running one.
 
-    Without `task_uuid` a new task with a UUIDv7 is made, and a retry would make another: give an id, or rely
-    on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
-    generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
-    expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
-    `compact`, which does not guess the limit of a model).
+    Without `task_uuid` the server creates a task with a new UUIDv7. With the id of a running task, the client with the
+    same `holder.instance_id` gets a new lease generation at once, so that an agent can go on after a restart. Another
+    client gets one if the lease has expired; otherwise the call fails with LEASE_HELD. The key, user and configuration
+    of a task that is taken up stay as they are.
+
+    A retry is safe with a task_uuid. Without one, a retry creates another task.
+
+    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (it is paused or has ended), TASK_NOT_FOUND
+    (`lease_generation` of a task that was deleted, or `inherit_from`), WRONG_STATUS and NOTHING_TO_INHERIT (of
+    `inherit_from`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN
+    (the task asks for COMPACT, and the limit of its model is unknown).
     """
     ResumeTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]
-    """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
+    """Resumes a paused task for a new holder, and answers its lease. A retry with the same request_id is safe.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it is not paused), STALE_LEASE, REQUEST_ID_REUSED, QUARANTINED,
+    NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    """
     PauseTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PauseTaskRequest, _context_store_pb2.PauseTaskResponse]
-    """Puts a running task aside: its directory moves to `paused/`, its lease ends. Errors: TASK_NOT_FOUND,
-    WRONG_STATUS, LEASE_HELD, STALE_LEASE.
+    """Pauses a running task: its lease ends and its directory moves to `paused/`. A retry with the same request_id is safe.
+
+    Errors: as ResumeTask, and LEASE_HELD.
     """
     CompleteTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CompleteTaskRequest, _context_store_pb2.CompleteTaskResponse]
-    """Ends a running or paused task well: its directory moves to `completed/`, for good. Errors as PauseTask."""
+    """Ends a running or paused task as a success: its directory moves to `completed/`. A task that has ended cannot be
+    resumed. A retry with the same request_id is safe; it waits for the first call.
+
+    Errors: as PauseTask.
+    """
     FailTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FailTaskRequest, _context_store_pb2.FailTaskResponse]
-    """Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask."""
+    """Ends a running or paused task as a failure: its directory moves to `completed/`. A task that has ended cannot be
+    resumed. A retry with the same request_id is safe.
+
+    Errors: as PauseTask.
+    """
     UpdateTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UpdateTaskRequest, _context_store_pb2.UpdateTaskResponse]
-    """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask)."""
+    """Replaces the whole configuration of a running task. A retry with the same request_id is safe.
+
+    Errors: as PauseTask, and LIMIT_UNKNOWN (as StartTask).
+    """
     DeleteTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.DeleteTaskRequest, _context_store_pb2.DeleteTaskResponse]
-    """Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
-    Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
+    """Deletes a task with all of its files, whatever its status. This cannot be undone. Streams that read the task go on to
+    their end. A retry is safe and fails with TASK_NOT_FOUND, as nothing remembers the first call.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, READ_ONLY, WRITE_FAILED.
     """
     RenewLease: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RenewLeaseRequest, _context_store_pb2.RenewLeaseResponse]
-    """Keeps a lease alive. Renewals are in memory: a restarted server grants every lease one fresh time-to-live.
-    Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+    """Renews a lease. Renewals are kept in memory only, so this call has no request_id, and a retry is safe. A server that
+    was restarted grants every lease one full time-to-live.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
     """
     GetTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetTaskRequest, _context_store_pb2.GetTaskResponse]
-    """A task as it is now, with its statistics. Errors: TASK_NOT_FOUND."""
+    """Returns a task as it is now, with its statistics. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ListTasksRequest, _context_store_pb2.ListTasksResponse]
-    """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
-    shorter than asked for; only an empty next_page_token is the end. Errors:
-    INVALID_FIELD.
-    """
-    GetServerInfo: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetServerInfoRequest, _context_store_pb2.GetServerInfoResponse]
-    """What the server is and what it takes."""
-    AppendMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AppendMessageRequest, _context_store_pb2.AppendMessageResponse]
-    """Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they
-    are acknowledged. Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE,
-    REQUEST_ID_REUSED, QUOTA_EXCEEDED, DISK_FULL, READ_ONLY, WRITE_FAILED.
-    """
-    AppendMessages: _grpc.StreamStreamMultiCallable[_context_store_pb2.AppendMessagesRequest, _context_store_pb2.AppendMessagesResponse]
-    """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
-    response what it answers; responses come in the order of the requests. A request may carry more messages, which
-    are answered in the same response. The first failure ends the stream,
-    after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-    tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
-    read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
-    that reads no responses.
-    """
-    Chat: _grpc.UnaryStreamMultiCallable[_context_store_pb2.ChatRequest, _context_store_pb2.ChatResponse]
-    """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
-    messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
-    arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
-    understands of an answer is kept beside the message, and goes back to that provider as it was.
+    """Returns one page of the tasks that match a filter. Changes nothing. The answer comes from the catalog, which is at
+    most one second behind the tasks. A page may be shorter than asked for; only an empty next_page_token is the end.
 
-    A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
-    compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-    made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
-
-    If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
-    that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
-    caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
-    calls, and the caller's lease is kept alive.
-
-    With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
-    is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
-    again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
-
-    Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
-    STALLED. After PROVIDER_* the new messages are in the log.
-    """
-    StreamRequest: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]
-    """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
-    become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
-    bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
-    that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
-    images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
-    REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
-    """
-    GetContextUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]
-    """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
-    context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
-    """
-    GetMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]
-    """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
-    PinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]
-    """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-    Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
-    the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
-    has taken it already).
-    """
-    UnpinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]
-    """Releases a pinned message. Errors as PinMessage."""
-    Compress: _grpc.UnaryStreamMultiCallable[_context_store_pb2.CompressRequest, _context_store_pb2.CompressResponse]
-    """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-    is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
-    call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-    told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
-    """
-    BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
-    """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-    messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
-    is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
-    token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
-    nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
-    NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
-    """
-    CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
-    """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-    output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-    appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
-    else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-    caller goes away; with a request_id, a repeated call waits for it and is told what it did.
-    """
-    AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
-    """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
-    UndoCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]
-    """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
-    appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-    if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
-    NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+    Errors: INVALID_FIELD, CATALOG.
     """
     ForkTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]
-    """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
-    of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-    QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
-    request_id is told the same; request ids of the task that is copied mean nothing in the new one.
+    """Creates a task out of the first messages of another one, whatever its status, with everything that is known of these
+    messages. Each task is independent of the other from then on. A retry with the same new_task_uuid and request_id is
+    safe and answered as the first call. The copied task's request ids mean nothing in the new one.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED,
+    NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
     FindPreviousContexts: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]
-    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
-    and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
-    none. Errors: INVALID_FIELD.
+    """Returns the tasks that ended and that a new task with this key and user would continue, newest first: those with the
+    same task_type, task_id, owner, repo and user, and with the same task_source unless one of the two has none. A key
+    without a task_type or a task_id matches nothing. Changes nothing.
+
+    Errors: INVALID_FIELD, CATALOG.
     """
     GetInheritanceContext: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]
-    """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
-    TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+    """Returns what a new task would inherit from a task that has ended: its final summary (without one, the newest summary
+    of its view) and its plans. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
     """
-    RewindTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]
-    """Takes the view back to what it was after a message. The log keeps everything; messages that are appended
-    later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+    GetServerInfo: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetServerInfoRequest, _context_store_pb2.GetServerInfoResponse]
+    """Returns the version, the limits and the configuration of the server. Changes nothing."""
+    AppendMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AppendMessageRequest, _context_store_pb2.AppendMessageResponse]
+    """---- Messages ----
+
+    Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they are
+    acknowledged. A retry with the same `message.request_id` is safe.
+
+    Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE, REQUEST_ID_REUSED,
+    QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
-    StreamCurrent: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamCurrentRequest, _context_store_pb2.StreamCurrentResponse]
-    """What the model sees: current.jsonl, straight from disk, in chunks of raw bytes. One snapshot from start to
-    end, while appends and rewrites go on. An interrupted read goes on with the `offset` behind the last chunk
-    and its `generation`. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND (as_of_seq), STALE_VIEW (the view was
-    rewritten; the newest generation is named: read it from the start), INVALID_FIELD (an offset behind the
-    end), STALLED.
+    AppendMessages: _grpc.StreamStreamMultiCallable[_context_store_pb2.AppendMessagesRequest, _context_store_pb2.AppendMessagesResponse]
+    """Appends messages without a round trip for each; messages that arrive together share syncs.
+
+    The server appends the messages in the order of the stream and answers each request with one response, in the order
+    of the requests. The first error ends the stream: everything before it has been answered, and nothing after it is
+    appended. A stream may carry requests for several tasks.
+
+    A retry with the same request_ids is safe. A client that wants to repeat messages after a broken stream keeps at most
+    512 messages unanswered, as a task remembers its last 1 024 request_ids.
+
+    Errors: as AppendMessage, and STALLED (the client does not read the responses).
+    """
+    GetMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]
+    """Returns a message as it stands in the log. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
     """
     StreamMessages: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamMessagesRequest, _context_store_pb2.StreamMessagesResponse]
-    """The history: lines of messages.jsonl as they stand on disk, messages and events, in batches. With `follow`
-    the stream goes on with what is appended later, until the client ends it or the task is removed
-    (TASK_NOT_FOUND) or the server stops (STOPPING). Errors: TASK_NOT_FOUND, INVALID_FIELD, STALLED.
+    """Returns the history: lines of messages.jsonl as they stand on disk, messages and events, in the order of the log.
+    Changes nothing. With `follow`, the stream goes on with what is appended later, until the client cancels it, the task
+    is deleted (TASK_NOT_FOUND) or the server stops (STOPPING).
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+    """
+    PinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]
+    """Pins a message: no compaction removes it from the view, nor the group that it belongs to, not even a compaction that
+    is already running. At most 4 096 messages can be pinned, and with their groups they can have a quarter of the
+    context limit in tokens; more is refused with INVALID_FIELD. Pinning a pinned message has no effect, and a retry is
+    safe.
+
+    Errors: as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a rewrite has removed the message).
+    """
+    UnpinMessage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]
+    """Unpins a message. Unpinning a message that is not pinned has no effect, and a retry is safe.
+
+    Errors: as PinMessage.
+    """
+    StreamCurrent: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamCurrentRequest, _context_store_pb2.StreamCurrentResponse]
+    """---- Context ----
+
+    Returns the view: the bytes of current.jsonl, in chunks. Changes nothing. The stream is one snapshot from start to
+    end, whatever is appended and rewritten meanwhile. To continue an interrupted read, ask for the `offset` after the
+    last chunk and for its `generation`.
+
+    Errors: INVALID_FIELD (also an offset after the end), TASK_NOT_FOUND, MESSAGE_NOT_FOUND (`as_of_seq`), STALE_VIEW (the
+    view was rewritten; the error names the newest generation, which the client reads from the start), STALLED.
+    """
+    RenderContext: _grpc.UnaryStreamMultiCallable[_context_store_pb2.RenderContextRequest, _context_store_pb2.RenderContextResponse]
+    """Returns the view as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+    parameters.
+
+    The body is always valid for the provider: a call without a result gets one, a result without a call becomes text, and
+    content that the provider refuses is converted (docs/RENDERING.md). The same view gives the same bytes. Until the view
+    is rewritten, each body extends the previous one up to the first call that was open in it, so that prompt caches hit.
+
+    The server appends nothing, and a retry is safe. It compresses a view that is over the limit of the model first, and
+    trims one whose outputs or images exceed their budgets.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, REQUEST_TOO_LARGE (before the first byte), STALLED.
+    """
+    GetContextUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]
+    """Returns how full the context is and how it is counted. Changes nothing, and takes the same time for a context of any
+    length.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
+    Chat: _grpc.UnaryStreamMultiCallable[_context_store_pb2.ChatRequest, _context_store_pb2.ChatResponse]
+    """Carries out one turn of an agent: sends the context to a model and appends the model's answer.
+
+    The server checks all new messages, appends them, renders the view as RenderContext does, sends it, streams the answer
+    as it arrives, appends the complete answer as an assistant message, and records the usage. Parts of an answer that only
+    the provider understands are stored beside the message and sent back to that provider unchanged. While the model
+    answers, the task is open to other calls, and the server renews the caller's lease.
+
+    If the context is over the limit of the model and the task compresses by itself, the server compresses it first, without
+    asking a model. If the model still refuses it as too long before any answer came, the server makes it smaller and sends
+    it again, at most twice; then the call fails with PROVIDER_REFUSED.
+
+    If the answer breaks off, the server appends the part that arrived with `"interrupted":true` beside its content and
+    without incomplete tool calls, and the call fails with PROVIDER_FAILED. It appends the same part when the client goes
+    away or does not read, and when the server stops. The context stays valid for the next request.
+
+    A retry with the same request_id is safe. If the first call was answered, nothing is sent again, and the answer from the
+    log comes as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked again.
+    A retry waits while the first call is running.
+
+    Errors: as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, STALLED. After
+    a PROVIDER_* error the new messages are in the log.
+    """
+    RewindTask: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]
+    """Takes the view back to what it was after a message. The log keeps everything, and later messages get the next numbers. A
+    retry with the same request_id is safe.
+
+    Errors: as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+    """
+    Compress: _grpc.UnaryStreamMultiCallable[_context_store_pb2.CompressRequest, _context_store_pb2.CompressResponse]
+    """---- Compaction ----
+
+    Compresses the context now, whatever its pressure, and reports the progress. Appends and reads go on meanwhile, and the
+    messages that are appended stay in the view. The work goes on if the client goes away. A call that finds nothing to
+    compress succeeds: `done.compressed` is false, and `done.skip_reason` says why.
+
+    One rewrite at a time works on a task: a second call fails with REWRITE_IN_FLIGHT at once. A compaction that
+    BeginCompaction has started is given up. A retry with the same request_id is safe: it is answered with the result of the
+    first call, if that was carried out.
+
+    Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a rewind came in between), LIMIT_UNKNOWN (COMPACT
+    needs the limit of the model, or target_tokens).
+    """
+    BeginCompaction: _grpc.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]
+    """Starts a compaction whose summary the agent writes: returns the messages that `strategy` would summarise, and the
+    instructions for the summary. The view stays as it is until CommitCompaction.
+
+    The server does not compress the task by itself until CommitCompaction or AbortCompaction is called with the token, or
+    the token expires. If the context exceeds its limit, the server compresses it all the same. Another BeginCompaction or
+    Compress gives the token up, so a client that has lost its token can call again: a retry is safe. Such an emergency
+    compression, a new holder and a restart of the server end the token, too.
+
+    Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
+    """
+    CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
+    """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
+    these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
+    Messages that were appended since stay in the view. The work goes on if the client goes away.
+
+    A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
+    except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
+
+    Errors: as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown, has expired or was given up), STALE_VIEW,
+    SUMMARY_REFUSED.
+    """
+    AbortCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]
+    """Gives up a compaction that BeginCompaction has started, whatever the status of the task. Changes nothing on disk. A
+    retry is safe and fails with COMPACTION_NOT_FOUND.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+    """
+    UndoCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]
+    """Undoes the newest compaction that is in force, with everything that was trimmed since: the view is again what it was
+    before, followed by the messages that were appended since. Automatic compression then waits until messages with a tenth
+    of the limit were appended (a fifth of the threshold if that is less, but at least 500 tokens), or the context is over
+    its limit. A retry with the same request_id is safe.
+
+    Errors: as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
     """
     RecordToolCall: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RecordToolCallRequest, _context_store_pb2.RecordToolCallResponse]
-    """Records the execution of a tool in tools.jsonl. Errors as AppendMessage."""
+    """---- Records ----
+
+    Records the execution of a tool in tools.jsonl. Records are numbered 1, 2, 3 … in the order in which they are
+    acknowledged. A retry with the same request_id is safe.
+
+    Errors: as AppendMessage.
+    """
     StreamToolCalls: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamToolCallsRequest, _context_store_pb2.StreamToolCallsResponse]
-    """Lines of tools.jsonl, in batches. Errors as StreamMessages."""
+    """Returns lines of tools.jsonl, in order. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+    """
     AppendPlan: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.AppendPlanRequest, _context_store_pb2.AppendPlanResponse]
-    """Appends a plan to planning.jsonl. Errors as AppendMessage."""
+    """Appends a plan to planning.jsonl. Plans are numbered 1, 2, 3 … in the order in which they are acknowledged. A retry with
+    the same request_id is safe.
+
+    Errors: as AppendMessage.
+    """
     GetLatestPlan: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetLatestPlanRequest, _context_store_pb2.GetLatestPlanResponse]
-    """The newest plan. Errors: TASK_NOT_FOUND, PLAN_NOT_FOUND."""
+    """Returns the newest plan. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, PLAN_NOT_FOUND.
+    """
     StreamPlans: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamPlansRequest, _context_store_pb2.StreamPlansResponse]
-    """Lines of planning.jsonl, in batches. Errors as StreamMessages."""
+    """Returns lines of planning.jsonl, in order. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+    """
     GetLatestSummary: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.GetLatestSummaryRequest, _context_store_pb2.GetLatestSummaryResponse]
-    """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
-    SUMMARY_NOT_FOUND.
+    """Returns the newest summary of the view, which is one that neither UndoCompaction nor RewindTask took back. Changes
+    nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
     """
     StreamSummaries: _grpc.UnaryStreamMultiCallable[_context_store_pb2.StreamSummariesRequest, _context_store_pb2.StreamSummariesResponse]
-    """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
-    have `"undone":true`. Errors as StreamMessages.
+    """Returns lines of summaries.jsonl, oldest first. Those that UndoCompaction or RewindTask took back have `"undone":true`.
+    Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
     """
     RecordUsage: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.RecordUsageRequest, _context_store_pb2.RecordUsageResponse]
-    """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-    four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
-    counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-    view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-    down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-    rewritten, the pressure is at least what was reported last, however much that is, and what was
-    appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
+    """Reports the usage of one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
+    four numbers are disjoint: subtract cached tokens from OpenAI's input. A retry with the same request_id is safe.
+
+    The tokens that were read, cached or not, also calibrate the counts of this task: from then on the server multiplies
+    them by the ratio of the reported tokens to the counted tokens of the view (without the answer, if that was appended
+    before) and of the tools (`tools_tokens`). One report moves the factor by at most a quarter up or a fifth down, and the
+    factor stays between 0.8 and 2. A report changes nothing where fewer than 200 tokens were counted, or where it has less
+    than half of what was counted. Until the view is rewritten, the pressure is at least the last report plus what was
+    appended since.
+
+    Errors: as AppendMessage.
     """
     UpdateStatistics: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]
-    """Adds to the task's counters. Errors as AppendMessage."""
+    """Adds numbers to the counters of a task. A retry with the same request_id is safe; without one it adds them again.
+
+    Errors: as AppendMessage.
+    """
     WatchTask: _grpc.UnaryStreamMultiCallable[_context_store_pb2.WatchTaskRequest, _context_store_pb2.WatchTaskResponse]
-    """What happens to a task, as it happens: messages, rewrites, changes of status, tool calls, plans. Each event
-    carries a token with which a later call goes on behind it; nothing is missed in between, even if the server
-    was restarted. A watcher that is far behind is told so by a `lagged` event and goes on at the present. Ends
-    as a following StreamMessages does. Errors: TASK_NOT_FOUND, INVALID_FIELD (resume_token), STALLED.
+    """---- Watching ----
+
+    Returns the events of a task as they happen: messages, rewrites, changes of status, tool calls, plans. The events of
+    each log come in its order. Each event carries a token; a later call with the token goes on after that event and misses
+    nothing, even if the server was restarted. A watcher that is far behind gets a `lagged` event and goes on at the
+    present. The stream ends when the client cancels it, the task is deleted (TASK_NOT_FOUND) or the server stops
+    (STOPPING). Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
     """
 
 @_typing.type_check_only
 class ContextStoreAsyncStub(ContextStoreStub):
-    """Keeps an agent's whole context on disk.
+    """Keeps the whole context of LLM agents on disk.
 
-    **Access.** A call on the Unix socket must come from the server's own user (or root). A call over TCP carries
-    `authorization: Bearer TOKEN`, with the token in the file `token` of the data directory. Without it every
-    method but those of grpc.health.v1 fails with UNAUTHENTICATED.
+    **Terms.** A *task* is one job of an agent. Its *log* holds every message and is never shortened. Its *view* is what
+    the model sees: the messages of the log, with summaries and notes in the place of what a compaction removed. A
+    *rewrite* replaces the view: a compaction, a trim, an undo or a rewind. The *generation* of a view is the ordinal of
+    the rewrite that made it; 0 means that the view was never rewritten.
+
+    **Access.** A call on the Unix socket must come from the server's own user or from root. A call over TCP carries
+    `authorization: Bearer TOKEN`, with the token from the file `token` of the data directory. Without it every method
+    except those of grpc.health.v1 fails with UNAUTHENTICATED.
 
     **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
-    `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
-    `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
-    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
+    `contextstore`. A bad field is also named in a `google.rpc.BadRequest`. Where a retry helps, a `google.rpc.RetryInfo`
+    says after how long. A failed call has changed nothing, unless its reason says otherwise. Every call can fail with
+    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN; the methods list their other reasons. An
+    enum value that this version does not know is refused with INVALID_FIELD.
 
-    **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
-    operating system's cache (`process`). Readers never see what a crash could take back.
+    **Durability.** A mutating call is answered when its change is on disk (durability GROUP and EACH) or in the cache of
+    the operating system (PROCESS). Readers never see a change that a crash could take back.
 
-    **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. The
-    last 1 024 of each of a task's logs are remembered, across restarts. A call that is repeated with the same id
-    changes nothing, and is answered like the first one; the same id with other content is refused with
-    REQUEST_ID_REUSED. Without an id a call is carried out each time.
+    **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. Each log of
+    a task remembers its last 1 024 ids, across restarts. A repeated call with the same id changes nothing and is answered
+    as the first one was; the same id with other content is refused with REQUEST_ID_REUSED. A call without an id is
+    carried out each time.
 
-    **Leases.** One client at a time works on a task. StartTask and ResumeTask answer a `lease_generation`, which
-    every mutating call carries. An older one is refused with STALE_LEASE; 0 means "no lease of mine" and is
-    refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Of a task that nobody
-    holds, as it is paused or has ended, the newest generation is as good as 0.
+    **Leases.** One client at a time works on a task. StartTask, ResumeTask and ForkTask answer a `lease_generation`, from
+    1, which every mutating call carries. An older one is refused with STALE_LEASE. 0 means that the caller holds no
+    lease; it is refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Nobody holds a
+    task that is paused or has ended; there the newest generation is as good as 0.
 
-    **A cancelled call** (by the client, a deadline or a broken connection) either happened wholly or not at all,
-    and the client cannot know which: repeat it with the same request_id. Of a cancelled AppendMessages, the
-    messages up to some point have been appended, in order, each wholly. A cancelled read leaves nothing behind.
+    **Cancelled calls.** A call that the client, a deadline or a broken connection cancels either happened completely or
+    not at all. The client cannot know which, and repeats the call with the same request_id. Of a cancelled
+    AppendMessages, a prefix of the messages has been appended, in order. A cancelled read leaves nothing behind.
+    ---- Tasks ----
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.StartTaskRequest, _context_store_pb2.StartTaskResponse]  # type: ignore[assignment]
-    """Makes a task, or takes up one that is running.
+    """Creates a task, or takes up a running one.
 
-    Without `task_uuid` a new task with a UUIDv7 is made, and a retry would make another: give an id, or rely
-    on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
-    generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
-    expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-    of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
-    `compact`, which does not guess the limit of a model).
+    Without `task_uuid` the server creates a task with a new UUIDv7. With the id of a running task, the client with the
+    same `holder.instance_id` gets a new lease generation at once, so that an agent can go on after a restart. Another
+    client gets one if the lease has expired; otherwise the call fails with LEASE_HELD. The key, user and configuration
+    of a task that is taken up stay as they are.
+
+    A retry is safe with a task_uuid. Without one, a retry creates another task.
+
+    Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (it is paused or has ended), TASK_NOT_FOUND
+    (`lease_generation` of a task that was deleted, or `inherit_from`), WRONG_STATUS and NOTHING_TO_INHERIT (of
+    `inherit_from`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN
+    (the task asks for COMPACT, and the limit of its model is unknown).
     """
     ResumeTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ResumeTaskRequest, _context_store_pb2.ResumeTaskResponse]  # type: ignore[assignment]
-    """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
+    """Resumes a paused task for a new holder, and answers its lease. A retry with the same request_id is safe.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it is not paused), STALE_LEASE, REQUEST_ID_REUSED, QUARANTINED,
+    NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
+    """
     PauseTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PauseTaskRequest, _context_store_pb2.PauseTaskResponse]  # type: ignore[assignment]
-    """Puts a running task aside: its directory moves to `paused/`, its lease ends. Errors: TASK_NOT_FOUND,
-    WRONG_STATUS, LEASE_HELD, STALE_LEASE.
+    """Pauses a running task: its lease ends and its directory moves to `paused/`. A retry with the same request_id is safe.
+
+    Errors: as ResumeTask, and LEASE_HELD.
     """
     CompleteTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CompleteTaskRequest, _context_store_pb2.CompleteTaskResponse]  # type: ignore[assignment]
-    """Ends a running or paused task well: its directory moves to `completed/`, for good. Errors as PauseTask."""
+    """Ends a running or paused task as a success: its directory moves to `completed/`. A task that has ended cannot be
+    resumed. A retry with the same request_id is safe; it waits for the first call.
+
+    Errors: as PauseTask.
+    """
     FailTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FailTaskRequest, _context_store_pb2.FailTaskResponse]  # type: ignore[assignment]
-    """Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask."""
+    """Ends a running or paused task as a failure: its directory moves to `completed/`. A task that has ended cannot be
+    resumed. A retry with the same request_id is safe.
+
+    Errors: as PauseTask.
+    """
     UpdateTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UpdateTaskRequest, _context_store_pb2.UpdateTaskResponse]  # type: ignore[assignment]
-    """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask)."""
+    """Replaces the whole configuration of a running task. A retry with the same request_id is safe.
+
+    Errors: as PauseTask, and LIMIT_UNKNOWN (as StartTask).
+    """
     DeleteTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.DeleteTaskRequest, _context_store_pb2.DeleteTaskResponse]  # type: ignore[assignment]
-    """Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
-    Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
+    """Deletes a task with all of its files, whatever its status. This cannot be undone. Streams that read the task go on to
+    their end. A retry is safe and fails with TASK_NOT_FOUND, as nothing remembers the first call.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, READ_ONLY, WRITE_FAILED.
     """
     RenewLease: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RenewLeaseRequest, _context_store_pb2.RenewLeaseResponse]  # type: ignore[assignment]
-    """Keeps a lease alive. Renewals are in memory: a restarted server grants every lease one fresh time-to-live.
-    Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+    """Renews a lease. Renewals are kept in memory only, so this call has no request_id, and a retry is safe. A server that
+    was restarted grants every lease one full time-to-live.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
     """
     GetTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetTaskRequest, _context_store_pb2.GetTaskResponse]  # type: ignore[assignment]
-    """A task as it is now, with its statistics. Errors: TASK_NOT_FOUND."""
+    """Returns a task as it is now, with its statistics. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
     ListTasks: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ListTasksRequest, _context_store_pb2.ListTasksResponse]  # type: ignore[assignment]
-    """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
-    shorter than asked for; only an empty next_page_token is the end. Errors:
-    INVALID_FIELD.
-    """
-    GetServerInfo: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetServerInfoRequest, _context_store_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """What the server is and what it takes."""
-    AppendMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AppendMessageRequest, _context_store_pb2.AppendMessageResponse]  # type: ignore[assignment]
-    """Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they
-    are acknowledged. Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE,
-    REQUEST_ID_REUSED, QUOTA_EXCEEDED, DISK_FULL, READ_ONLY, WRITE_FAILED.
-    """
-    AppendMessages: _aio.StreamStreamMultiCallable[_context_store_pb2.AppendMessagesRequest, _context_store_pb2.AppendMessagesResponse]  # type: ignore[assignment]
-    """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
-    response what it answers; responses come in the order of the requests. A request may carry more messages, which
-    are answered in the same response. The first failure ends the stream,
-    after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-    tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
-    read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
-    that reads no responses.
-    """
-    Chat: _aio.UnaryStreamMultiCallable[_context_store_pb2.ChatRequest, _context_store_pb2.ChatResponse]  # type: ignore[assignment]
-    """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
-    messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
-    arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
-    understands of an answer is kept beside the message, and goes back to that provider as it was.
+    """Returns one page of the tasks that match a filter. Changes nothing. The answer comes from the catalog, which is at
+    most one second behind the tasks. A page may be shorter than asked for; only an empty next_page_token is the end.
 
-    A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
-    compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-    made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
-
-    If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
-    that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
-    caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
-    calls, and the caller's lease is kept alive.
-
-    With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
-    is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
-    again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
-
-    Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
-    STALLED. After PROVIDER_* the new messages are in the log.
-    """
-    StreamRequest: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamRequestRequest, _context_store_pb2.StreamRequestResponse]  # type: ignore[assignment]
-    """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-    parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
-    become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
-    bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
-    that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
-    images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
-    REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
-    """
-    GetContextUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]  # type: ignore[assignment]
-    """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
-    context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
-    """
-    GetMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]  # type: ignore[assignment]
-    """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
-    PinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]  # type: ignore[assignment]
-    """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-    Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
-    the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
-    has taken it already).
-    """
-    UnpinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]  # type: ignore[assignment]
-    """Releases a pinned message. Errors as PinMessage."""
-    Compress: _aio.UnaryStreamMultiCallable[_context_store_pb2.CompressRequest, _context_store_pb2.CompressResponse]  # type: ignore[assignment]
-    """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-    is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
-    call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-    told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-    rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
-    """
-    BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
-    """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-    messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
-    is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
-    token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
-    nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
-    NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
-    """
-    CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
-    """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-    output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-    appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
-    else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-    caller goes away; with a request_id, a repeated call waits for it and is told what it did.
-    """
-    AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
-    """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
-    UndoCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]  # type: ignore[assignment]
-    """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
-    appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-    if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
-    NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+    Errors: INVALID_FIELD, CATALOG.
     """
     ForkTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.ForkTaskRequest, _context_store_pb2.ForkTaskResponse]  # type: ignore[assignment]
-    """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
-    of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-    QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
-    request_id is told the same; request ids of the task that is copied mean nothing in the new one.
+    """Creates a task out of the first messages of another one, whatever its status, with everything that is known of these
+    messages. Each task is independent of the other from then on. A retry with the same new_task_uuid and request_id is
+    safe and answered as the first call. The copied task's request ids mean nothing in the new one.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED,
+    NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
     FindPreviousContexts: _aio.UnaryUnaryMultiCallable[_context_store_pb2.FindPreviousContextsRequest, _context_store_pb2.FindPreviousContextsResponse]  # type: ignore[assignment]
-    """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
-    and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
-    none. Errors: INVALID_FIELD.
+    """Returns the tasks that ended and that a new task with this key and user would continue, newest first: those with the
+    same task_type, task_id, owner, repo and user, and with the same task_source unless one of the two has none. A key
+    without a task_type or a task_id matches nothing. Changes nothing.
+
+    Errors: INVALID_FIELD, CATALOG.
     """
     GetInheritanceContext: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetInheritanceContextRequest, _context_store_pb2.GetInheritanceContextResponse]  # type: ignore[assignment]
-    """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
-    TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+    """Returns what a new task would inherit from a task that has ended: its final summary (without one, the newest summary
+    of its view) and its plans. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
     """
-    RewindTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]  # type: ignore[assignment]
-    """Takes the view back to what it was after a message. The log keeps everything; messages that are appended
-    later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+    GetServerInfo: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetServerInfoRequest, _context_store_pb2.GetServerInfoResponse]  # type: ignore[assignment]
+    """Returns the version, the limits and the configuration of the server. Changes nothing."""
+    AppendMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AppendMessageRequest, _context_store_pb2.AppendMessageResponse]  # type: ignore[assignment]
+    """---- Messages ----
+
+    Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they are
+    acknowledged. A retry with the same `message.request_id` is safe.
+
+    Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE, REQUEST_ID_REUSED,
+    QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
     """
-    StreamCurrent: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamCurrentRequest, _context_store_pb2.StreamCurrentResponse]  # type: ignore[assignment]
-    """What the model sees: current.jsonl, straight from disk, in chunks of raw bytes. One snapshot from start to
-    end, while appends and rewrites go on. An interrupted read goes on with the `offset` behind the last chunk
-    and its `generation`. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND (as_of_seq), STALE_VIEW (the view was
-    rewritten; the newest generation is named: read it from the start), INVALID_FIELD (an offset behind the
-    end), STALLED.
+    AppendMessages: _aio.StreamStreamMultiCallable[_context_store_pb2.AppendMessagesRequest, _context_store_pb2.AppendMessagesResponse]  # type: ignore[assignment]
+    """Appends messages without a round trip for each; messages that arrive together share syncs.
+
+    The server appends the messages in the order of the stream and answers each request with one response, in the order
+    of the requests. The first error ends the stream: everything before it has been answered, and nothing after it is
+    appended. A stream may carry requests for several tasks.
+
+    A retry with the same request_ids is safe. A client that wants to repeat messages after a broken stream keeps at most
+    512 messages unanswered, as a task remembers its last 1 024 request_ids.
+
+    Errors: as AppendMessage, and STALLED (the client does not read the responses).
+    """
+    GetMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetMessageRequest, _context_store_pb2.GetMessageResponse]  # type: ignore[assignment]
+    """Returns a message as it stands in the log. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
     """
     StreamMessages: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamMessagesRequest, _context_store_pb2.StreamMessagesResponse]  # type: ignore[assignment]
-    """The history: lines of messages.jsonl as they stand on disk, messages and events, in batches. With `follow`
-    the stream goes on with what is appended later, until the client ends it or the task is removed
-    (TASK_NOT_FOUND) or the server stops (STOPPING). Errors: TASK_NOT_FOUND, INVALID_FIELD, STALLED.
+    """Returns the history: lines of messages.jsonl as they stand on disk, messages and events, in the order of the log.
+    Changes nothing. With `follow`, the stream goes on with what is appended later, until the client cancels it, the task
+    is deleted (TASK_NOT_FOUND) or the server stops (STOPPING).
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+    """
+    PinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.PinMessageRequest, _context_store_pb2.PinMessageResponse]  # type: ignore[assignment]
+    """Pins a message: no compaction removes it from the view, nor the group that it belongs to, not even a compaction that
+    is already running. At most 4 096 messages can be pinned, and with their groups they can have a quarter of the
+    context limit in tokens; more is refused with INVALID_FIELD. Pinning a pinned message has no effect, and a retry is
+    safe.
+
+    Errors: as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a rewrite has removed the message).
+    """
+    UnpinMessage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UnpinMessageRequest, _context_store_pb2.UnpinMessageResponse]  # type: ignore[assignment]
+    """Unpins a message. Unpinning a message that is not pinned has no effect, and a retry is safe.
+
+    Errors: as PinMessage.
+    """
+    StreamCurrent: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamCurrentRequest, _context_store_pb2.StreamCurrentResponse]  # type: ignore[assignment]
+    """---- Context ----
+
+    Returns the view: the bytes of current.jsonl, in chunks. Changes nothing. The stream is one snapshot from start to
+    end, whatever is appended and rewritten meanwhile. To continue an interrupted read, ask for the `offset` after the
+    last chunk and for its `generation`.
+
+    Errors: INVALID_FIELD (also an offset after the end), TASK_NOT_FOUND, MESSAGE_NOT_FOUND (`as_of_seq`), STALE_VIEW (the
+    view was rewritten; the error names the newest generation, which the client reads from the start), STALLED.
+    """
+    RenderContext: _aio.UnaryStreamMultiCallable[_context_store_pb2.RenderContextRequest, _context_store_pb2.RenderContextResponse]  # type: ignore[assignment]
+    """Returns the view as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+    parameters.
+
+    The body is always valid for the provider: a call without a result gets one, a result without a call becomes text, and
+    content that the provider refuses is converted (docs/RENDERING.md). The same view gives the same bytes. Until the view
+    is rewritten, each body extends the previous one up to the first call that was open in it, so that prompt caches hit.
+
+    The server appends nothing, and a retry is safe. It compresses a view that is over the limit of the model first, and
+    trims one whose outputs or images exceed their budgets.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, REQUEST_TOO_LARGE (before the first byte), STALLED.
+    """
+    GetContextUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetContextUsageRequest, _context_store_pb2.GetContextUsageResponse]  # type: ignore[assignment]
+    """Returns how full the context is and how it is counted. Changes nothing, and takes the same time for a context of any
+    length.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
+    Chat: _aio.UnaryStreamMultiCallable[_context_store_pb2.ChatRequest, _context_store_pb2.ChatResponse]  # type: ignore[assignment]
+    """Carries out one turn of an agent: sends the context to a model and appends the model's answer.
+
+    The server checks all new messages, appends them, renders the view as RenderContext does, sends it, streams the answer
+    as it arrives, appends the complete answer as an assistant message, and records the usage. Parts of an answer that only
+    the provider understands are stored beside the message and sent back to that provider unchanged. While the model
+    answers, the task is open to other calls, and the server renews the caller's lease.
+
+    If the context is over the limit of the model and the task compresses by itself, the server compresses it first, without
+    asking a model. If the model still refuses it as too long before any answer came, the server makes it smaller and sends
+    it again, at most twice; then the call fails with PROVIDER_REFUSED.
+
+    If the answer breaks off, the server appends the part that arrived with `"interrupted":true` beside its content and
+    without incomplete tool calls, and the call fails with PROVIDER_FAILED. It appends the same part when the client goes
+    away or does not read, and when the server stops. The context stays valid for the next request.
+
+    A retry with the same request_id is safe. If the first call was answered, nothing is sent again, and the answer from the
+    log comes as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked again.
+    A retry waits while the first call is running.
+
+    Errors: as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, STALLED. After
+    a PROVIDER_* error the new messages are in the log.
+    """
+    RewindTask: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RewindTaskRequest, _context_store_pb2.RewindTaskResponse]  # type: ignore[assignment]
+    """Takes the view back to what it was after a message. The log keeps everything, and later messages get the next numbers. A
+    retry with the same request_id is safe.
+
+    Errors: as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+    """
+    Compress: _aio.UnaryStreamMultiCallable[_context_store_pb2.CompressRequest, _context_store_pb2.CompressResponse]  # type: ignore[assignment]
+    """---- Compaction ----
+
+    Compresses the context now, whatever its pressure, and reports the progress. Appends and reads go on meanwhile, and the
+    messages that are appended stay in the view. The work goes on if the client goes away. A call that finds nothing to
+    compress succeeds: `done.compressed` is false, and `done.skip_reason` says why.
+
+    One rewrite at a time works on a task: a second call fails with REWRITE_IN_FLIGHT at once. A compaction that
+    BeginCompaction has started is given up. A retry with the same request_id is safe: it is answered with the result of the
+    first call, if that was carried out.
+
+    Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a rewind came in between), LIMIT_UNKNOWN (COMPACT
+    needs the limit of the model, or target_tokens).
+    """
+    BeginCompaction: _aio.UnaryStreamMultiCallable[_context_store_pb2.BeginCompactionRequest, _context_store_pb2.BeginCompactionResponse]  # type: ignore[assignment]
+    """Starts a compaction whose summary the agent writes: returns the messages that `strategy` would summarise, and the
+    instructions for the summary. The view stays as it is until CommitCompaction.
+
+    The server does not compress the task by itself until CommitCompaction or AbortCompaction is called with the token, or
+    the token expires. If the context exceeds its limit, the server compresses it all the same. Another BeginCompaction or
+    Compress gives the token up, so a client that has lost its token can call again: a retry is safe. Such an emergency
+    compression, a new holder and a restart of the server end the token, too.
+
+    Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
+    """
+    CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
+    """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
+    these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
+    Messages that were appended since stay in the view. The work goes on if the client goes away.
+
+    A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
+    except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
+
+    Errors: as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown, has expired or was given up), STALE_VIEW,
+    SUMMARY_REFUSED.
+    """
+    AbortCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AbortCompactionRequest, _context_store_pb2.AbortCompactionResponse]  # type: ignore[assignment]
+    """Gives up a compaction that BeginCompaction has started, whatever the status of the task. Changes nothing on disk. A
+    retry is safe and fails with COMPACTION_NOT_FOUND.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+    """
+    UndoCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UndoCompactionRequest, _context_store_pb2.UndoCompactionResponse]  # type: ignore[assignment]
+    """Undoes the newest compaction that is in force, with everything that was trimmed since: the view is again what it was
+    before, followed by the messages that were appended since. Automatic compression then waits until messages with a tenth
+    of the limit were appended (a fifth of the threshold if that is less, but at least 500 tokens), or the context is over
+    its limit. A retry with the same request_id is safe.
+
+    Errors: as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
     """
     RecordToolCall: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RecordToolCallRequest, _context_store_pb2.RecordToolCallResponse]  # type: ignore[assignment]
-    """Records the execution of a tool in tools.jsonl. Errors as AppendMessage."""
+    """---- Records ----
+
+    Records the execution of a tool in tools.jsonl. Records are numbered 1, 2, 3 … in the order in which they are
+    acknowledged. A retry with the same request_id is safe.
+
+    Errors: as AppendMessage.
+    """
     StreamToolCalls: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamToolCallsRequest, _context_store_pb2.StreamToolCallsResponse]  # type: ignore[assignment]
-    """Lines of tools.jsonl, in batches. Errors as StreamMessages."""
+    """Returns lines of tools.jsonl, in order. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+    """
     AppendPlan: _aio.UnaryUnaryMultiCallable[_context_store_pb2.AppendPlanRequest, _context_store_pb2.AppendPlanResponse]  # type: ignore[assignment]
-    """Appends a plan to planning.jsonl. Errors as AppendMessage."""
+    """Appends a plan to planning.jsonl. Plans are numbered 1, 2, 3 … in the order in which they are acknowledged. A retry with
+    the same request_id is safe.
+
+    Errors: as AppendMessage.
+    """
     GetLatestPlan: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetLatestPlanRequest, _context_store_pb2.GetLatestPlanResponse]  # type: ignore[assignment]
-    """The newest plan. Errors: TASK_NOT_FOUND, PLAN_NOT_FOUND."""
+    """Returns the newest plan. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, PLAN_NOT_FOUND.
+    """
     StreamPlans: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamPlansRequest, _context_store_pb2.StreamPlansResponse]  # type: ignore[assignment]
-    """Lines of planning.jsonl, in batches. Errors as StreamMessages."""
+    """Returns lines of planning.jsonl, in order. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+    """
     GetLatestSummary: _aio.UnaryUnaryMultiCallable[_context_store_pb2.GetLatestSummaryRequest, _context_store_pb2.GetLatestSummaryResponse]  # type: ignore[assignment]
-    """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
-    SUMMARY_NOT_FOUND.
+    """Returns the newest summary of the view, which is one that neither UndoCompaction nor RewindTask took back. Changes
+    nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
     """
     StreamSummaries: _aio.UnaryStreamMultiCallable[_context_store_pb2.StreamSummariesRequest, _context_store_pb2.StreamSummariesResponse]  # type: ignore[assignment]
-    """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
-    have `"undone":true`. Errors as StreamMessages.
+    """Returns lines of summaries.jsonl, oldest first. Those that UndoCompaction or RewindTask took back have `"undone":true`.
+    Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
     """
     RecordUsage: _aio.UnaryUnaryMultiCallable[_context_store_pb2.RecordUsageRequest, _context_store_pb2.RecordUsageResponse]  # type: ignore[assignment]
-    """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-    four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
-    counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-    view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-    down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-    rewritten, the pressure is at least what was reported last, however much that is, and what was
-    appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
+    """Reports the usage of one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
+    four numbers are disjoint: subtract cached tokens from OpenAI's input. A retry with the same request_id is safe.
+
+    The tokens that were read, cached or not, also calibrate the counts of this task: from then on the server multiplies
+    them by the ratio of the reported tokens to the counted tokens of the view (without the answer, if that was appended
+    before) and of the tools (`tools_tokens`). One report moves the factor by at most a quarter up or a fifth down, and the
+    factor stays between 0.8 and 2. A report changes nothing where fewer than 200 tokens were counted, or where it has less
+    than half of what was counted. Until the view is rewritten, the pressure is at least the last report plus what was
+    appended since.
+
+    Errors: as AppendMessage.
     """
     UpdateStatistics: _aio.UnaryUnaryMultiCallable[_context_store_pb2.UpdateStatisticsRequest, _context_store_pb2.UpdateStatisticsResponse]  # type: ignore[assignment]
-    """Adds to the task's counters. Errors as AppendMessage."""
+    """Adds numbers to the counters of a task. A retry with the same request_id is safe; without one it adds them again.
+
+    Errors: as AppendMessage.
+    """
     WatchTask: _aio.UnaryStreamMultiCallable[_context_store_pb2.WatchTaskRequest, _context_store_pb2.WatchTaskResponse]  # type: ignore[assignment]
-    """What happens to a task, as it happens: messages, rewrites, changes of status, tool calls, plans. Each event
-    carries a token with which a later call goes on behind it; nothing is missed in between, even if the server
-    was restarted. A watcher that is far behind is told so by a `lagged` event and goes on at the present. Ends
-    as a following StreamMessages does. Errors: TASK_NOT_FOUND, INVALID_FIELD (resume_token), STALLED.
+    """---- Watching ----
+
+    Returns the events of a task as they happen: messages, rewrites, changes of status, tool calls, plans. The events of
+    each log come in its order. Each event carries a token; a later call with the token goes on after that event and misses
+    nothing, even if the server was restarted. A watcher that is far behind gets a `lagged` event and goes on at the
+    present. The stream ends when the client cancels it, the task is deleted (TASK_NOT_FOUND) or the server stops
+    (STOPPING). Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
     """
 
 class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
-    """Keeps an agent's whole context on disk.
+    """Keeps the whole context of LLM agents on disk.
 
-    **Access.** A call on the Unix socket must come from the server's own user (or root). A call over TCP carries
-    `authorization: Bearer TOKEN`, with the token in the file `token` of the data directory. Without it every
-    method but those of grpc.health.v1 fails with UNAUTHENTICATED.
+    **Terms.** A *task* is one job of an agent. Its *log* holds every message and is never shortened. Its *view* is what
+    the model sees: the messages of the log, with summaries and notes in the place of what a compaction removed. A
+    *rewrite* replaces the view: a compaction, a trim, an undo or a rewind. The *generation* of a view is the ordinal of
+    the rewrite that made it; 0 means that the view was never rewritten.
+
+    **Access.** A call on the Unix socket must come from the server's own user or from root. A call over TCP carries
+    `authorization: Bearer TOKEN`, with the token from the file `token` of the data directory. Without it every method
+    except those of grpc.health.v1 fails with UNAUTHENTICATED.
 
     **Errors** carry a `google.rpc.ErrorInfo` whose reason is the name of an ErrorReason and whose domain is
-    `contextstore`; a bad field is also named in a `google.rpc.BadRequest`; where a retry helps, a
-    `google.rpc.RetryInfo` says after how long. An error has changed nothing, unless its reason says otherwise.
-    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN can come from every call.
+    `contextstore`. A bad field is also named in a `google.rpc.BadRequest`. Where a retry helps, a `google.rpc.RetryInfo`
+    says after how long. A failed call has changed nothing, unless its reason says otherwise. Every call can fail with
+    OVERLOADED, STOPPING, MALFORMED, TOO_LARGE, UNAUTHENTICATED and FORBIDDEN; the methods list their other reasons. An
+    enum value that this version does not know is refused with INVALID_FIELD.
 
-    **Durability.** A mutating call answers when what it did is on disk (durability `group` and `each`) or in the
-    operating system's cache (`process`). Readers never see what a crash could take back.
+    **Durability.** A mutating call is answered when its change is on disk (durability GROUP and EACH) or in the cache of
+    the operating system (PROCESS). Readers never see a change that a crash could take back.
 
-    **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. The
-    last 1 024 of each of a task's logs are remembered, across restarts. A call that is repeated with the same id
-    changes nothing, and is answered like the first one; the same id with other content is refused with
-    REQUEST_ID_REUSED. Without an id a call is carried out each time.
+    **Retries.** Every mutating call has a `request_id`: 1 to 128 visible ASCII characters that name the call. Each log of
+    a task remembers its last 1 024 ids, across restarts. A repeated call with the same id changes nothing and is answered
+    as the first one was; the same id with other content is refused with REQUEST_ID_REUSED. A call without an id is
+    carried out each time.
 
-    **Leases.** One client at a time works on a task. StartTask and ResumeTask answer a `lease_generation`, which
-    every mutating call carries. An older one is refused with STALE_LEASE; 0 means "no lease of mine" and is
-    refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Of a task that nobody
-    holds, as it is paused or has ended, the newest generation is as good as 0.
+    **Leases.** One client at a time works on a task. StartTask, ResumeTask and ForkTask answer a `lease_generation`, from
+    1, which every mutating call carries. An older one is refused with STALE_LEASE. 0 means that the caller holds no
+    lease; it is refused with LEASE_HELD while somebody holds one. Every accepted change renews the lease. Nobody holds a
+    task that is paused or has ended; there the newest generation is as good as 0.
 
-    **A cancelled call** (by the client, a deadline or a broken connection) either happened wholly or not at all,
-    and the client cannot know which: repeat it with the same request_id. Of a cancelled AppendMessages, the
-    messages up to some point have been appended, in order, each wholly. A cancelled read leaves nothing behind.
+    **Cancelled calls.** A call that the client, a deadline or a broken connection cancels either happened completely or
+    not at all. The client cannot know which, and repeats the call with the same request_id. Of a cancelled
+    AppendMessages, a prefix of the messages has been appended, in order. A cancelled read leaves nothing behind.
+    ---- Tasks ----
     """
 
     @_abc_1.abstractmethod
@@ -520,15 +777,19 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.StartTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.StartTaskResponse, _abc.Awaitable[_context_store_pb2.StartTaskResponse]]:
-        """Makes a task, or takes up one that is running.
+        """Creates a task, or takes up a running one.
 
-        Without `task_uuid` a new task with a UUIDv7 is made, and a retry would make another: give an id, or rely
-        on the clients, which do. With the id of a running task: the same `holder.instance_id` gets a new lease
-        generation at once, so that an agent whose sidecar was restarted goes on; another gets one if the lease has
-        expired; else LEASE_HELD names the holder. Key, user and config of a task that is taken up are not changed.
-        Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (paused or ended), TASK_NOT_FOUND (a lease_generation
-        of a task that is gone, or `inherit`), WRONG_STATUS and NOTHING_TO_INHERIT (of `inherit`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN (the task asks for
-        `compact`, which does not guess the limit of a model).
+        Without `task_uuid` the server creates a task with a new UUIDv7. With the id of a running task, the client with the
+        same `holder.instance_id` gets a new lease generation at once, so that an agent can go on after a restart. Another
+        client gets one if the lease has expired; otherwise the call fails with LEASE_HELD. The key, user and configuration
+        of a task that is taken up stay as they are.
+
+        A retry is safe with a task_uuid. Without one, a retry creates another task.
+
+        Errors: INVALID_FIELD, LEASE_HELD, STALE_LEASE, TASK_EXISTS (it is paused or has ended), TASK_NOT_FOUND
+        (`lease_generation` of a task that was deleted, or `inherit_from`), WRONG_STATUS and NOTHING_TO_INHERIT (of
+        `inherit_from`), REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED, DISK_FULL, READ_ONLY, WRITE_FAILED, LIMIT_UNKNOWN
+        (the task asks for COMPACT, and the limit of its model is unknown).
         """
 
     @_abc_1.abstractmethod
@@ -537,7 +798,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.ResumeTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.ResumeTaskResponse, _abc.Awaitable[_context_store_pb2.ResumeTaskResponse]]:
-        """Goes on with a paused task, for a new holder. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE."""
+        """Resumes a paused task for a new holder, and answers its lease. A retry with the same request_id is safe.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it is not paused), STALE_LEASE, REQUEST_ID_REUSED, QUARANTINED,
+        NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
+        """
 
     @_abc_1.abstractmethod
     def PauseTask(
@@ -545,8 +810,9 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.PauseTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.PauseTaskResponse, _abc.Awaitable[_context_store_pb2.PauseTaskResponse]]:
-        """Puts a running task aside: its directory moves to `paused/`, its lease ends. Errors: TASK_NOT_FOUND,
-        WRONG_STATUS, LEASE_HELD, STALE_LEASE.
+        """Pauses a running task: its lease ends and its directory moves to `paused/`. A retry with the same request_id is safe.
+
+        Errors: as ResumeTask, and LEASE_HELD.
         """
 
     @_abc_1.abstractmethod
@@ -555,7 +821,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.CompleteTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.CompleteTaskResponse, _abc.Awaitable[_context_store_pb2.CompleteTaskResponse]]:
-        """Ends a running or paused task well: its directory moves to `completed/`, for good. Errors as PauseTask."""
+        """Ends a running or paused task as a success: its directory moves to `completed/`. A task that has ended cannot be
+        resumed. A retry with the same request_id is safe; it waits for the first call.
+
+        Errors: as PauseTask.
+        """
 
     @_abc_1.abstractmethod
     def FailTask(
@@ -563,7 +833,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.FailTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.FailTaskResponse, _abc.Awaitable[_context_store_pb2.FailTaskResponse]]:
-        """Ends a running or paused task badly: its directory moves to `completed/`, for good. Errors as PauseTask."""
+        """Ends a running or paused task as a failure: its directory moves to `completed/`. A task that has ended cannot be
+        resumed. A retry with the same request_id is safe.
+
+        Errors: as PauseTask.
+        """
 
     @_abc_1.abstractmethod
     def UpdateTask(
@@ -571,7 +845,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.UpdateTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.UpdateTaskResponse, _abc.Awaitable[_context_store_pb2.UpdateTaskResponse]]:
-        """Replaces the configuration of a running task as a whole. Errors as PauseTask, LIMIT_UNKNOWN (as StartTask)."""
+        """Replaces the whole configuration of a running task. A retry with the same request_id is safe.
+
+        Errors: as PauseTask, and LIMIT_UNKNOWN (as StartTask).
+        """
 
     @_abc_1.abstractmethod
     def DeleteTask(
@@ -579,8 +856,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.DeleteTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.DeleteTaskResponse, _abc.Awaitable[_context_store_pb2.DeleteTaskResponse]]:
-        """Removes a task with everything in it, whatever its status. Readers that have it open go on to their end.
-        Cannot be undone. Repeated, it answers TASK_NOT_FOUND. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE.
+        """Deletes a task with all of its files, whatever its status. This cannot be undone. Streams that read the task go on to
+        their end. A retry is safe and fails with TASK_NOT_FOUND, as nothing remembers the first call.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, READ_ONLY, WRITE_FAILED.
         """
 
     @_abc_1.abstractmethod
@@ -589,8 +868,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.RenewLeaseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.RenewLeaseResponse, _abc.Awaitable[_context_store_pb2.RenewLeaseResponse]]:
-        """Keeps a lease alive. Renewals are in memory: a restarted server grants every lease one fresh time-to-live.
-        Changes nothing on disk, so it needs no request_id. Errors: TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
+        """Renews a lease. Renewals are kept in memory only, so this call has no request_id, and a retry is safe. A server that
+        was restarted grants every lease one full time-to-live.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS, STALE_LEASE.
         """
 
     @_abc_1.abstractmethod
@@ -599,7 +880,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.GetTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.GetTaskResponse, _abc.Awaitable[_context_store_pb2.GetTaskResponse]]:
-        """A task as it is now, with its statistics. Errors: TASK_NOT_FOUND."""
+        """Returns a task as it is now, with its statistics. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def ListTasks(
@@ -607,184 +891,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.ListTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.ListTasksResponse, _abc.Awaitable[_context_store_pb2.ListTasksResponse]]:
-        """One page of the tasks that match, from the catalog, which is behind the tasks by at most a second. A page may be
-        shorter than asked for; only an empty next_page_token is the end. Errors:
-        INVALID_FIELD.
-        """
+        """Returns one page of the tasks that match a filter. Changes nothing. The answer comes from the catalog, which is at
+        most one second behind the tasks. A page may be shorter than asked for; only an empty next_page_token is the end.
 
-    @_abc_1.abstractmethod
-    def GetServerInfo(
-        self,
-        request: _context_store_pb2.GetServerInfoRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.GetServerInfoResponse, _abc.Awaitable[_context_store_pb2.GetServerInfoResponse]]:
-        """What the server is and what it takes."""
-
-    @_abc_1.abstractmethod
-    def AppendMessage(
-        self,
-        request: _context_store_pb2.AppendMessageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.AppendMessageResponse, _abc.Awaitable[_context_store_pb2.AppendMessageResponse]]:
-        """Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they
-        are acknowledged. Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE,
-        REQUEST_ID_REUSED, QUOTA_EXCEEDED, DISK_FULL, READ_ONLY, WRITE_FAILED.
-        """
-
-    @_abc_1.abstractmethod
-    def AppendMessages(
-        self,
-        request_iterator: _MaybeAsyncIterator[_context_store_pb2.AppendMessagesRequest],
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.AppendMessagesResponse], _abc.AsyncIterator[_context_store_pb2.AppendMessagesResponse]]:
-        """Appends messages without waiting for each: they share syncs. Each request is what AppendMessage takes, each
-        response what it answers; responses come in the order of the requests. A request may carry more messages, which
-        are answered in the same response. The first failure ends the stream,
-        after the responses of what went before it, and nothing behind it is applied. A stream may speak of several
-        tasks. A caller that may repeat messages after a broken stream keeps at most 512 whose responses it has not
-        read: only the last 1 024 request_ids of a task are remembered. Errors as AppendMessage, and STALLED for one
-        that reads no responses.
-        """
-
-    @_abc_1.abstractmethod
-    def Chat(
-        self,
-        request: _context_store_pb2.ChatRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.ChatResponse], _abc.AsyncIterator[_context_store_pb2.ChatResponse]]:
-        """Sends the context to a model and appends what it says: the whole turn of an agent in one call. Appends the new
-        messages, all of which are checked first; renders the view as StreamRequest does, sends it, streams the answer as it
-        arrives, appends it as an assistant message when it is complete, and records the usage. What only the provider
-        understands of an answer is kept beside the message, and goes back to that provider as it was.
-
-        A context over the limit of the model is compressed before it is sent, without asking a model, if the task's contexts are
-        compressed by themselves. If the model refuses it all the same as too long, before anything of an answer came, it is
-        made smaller and sent again, twice at most; should that not help, the call fails with PROVIDER_REFUSED.
-
-        If the answer breaks off, what arrived is appended with `"interrupted":true` beside its content, without tool calls
-        that are not whole, and the call fails with PROVIDER_FAILED; the next request is valid. The same is appended when the
-        caller goes away, reads nothing for too long, or the server stops. While a model answers, the task is open to other
-        calls, and the caller's lease is kept alive.
-
-        With a request_id the call can be repeated: if the first was answered, nothing is sent again, and what is in the log
-        is told, as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked
-        again. While the first goes on, the second waits for it. The messages have ids of their own that are made of it.
-
-        Errors as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, OVERLOADED,
-        STALLED. After PROVIDER_* the new messages are in the log.
-        """
-
-    @_abc_1.abstractmethod
-    def StreamRequest(
-        self,
-        request: _context_store_pb2.StreamRequestRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamRequestResponse], _abc.AsyncIterator[_context_store_pb2.StreamRequestResponse]]:
-        """What the model sees as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
-        parameters. It is always valid, whatever happened to the task: calls without a result get one, results without a call
-        become text, contents that the provider does not take are mended (docs/RENDERING.md). The same view gives the same
-        bytes, and until the view is rewritten each body extends the last one up to the first call that was open in it, so
-        that prompt caches hit. A view that is over the limit of the model is compressed first, and one whose outputs or
-        images pass their budgets is trimmed. A retry is safe: nothing is appended. Errors: INVALID_FIELD, TASK_NOT_FOUND,
-        REQUEST_TOO_LARGE (before the first byte), OVERLOADED, STALLED.
-        """
-
-    @_abc_1.abstractmethod
-    def GetContextUsage(
-        self,
-        request: _context_store_pb2.GetContextUsageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.GetContextUsageResponse, _abc.Awaitable[_context_store_pb2.GetContextUsageResponse]]:
-        """How full the context is, as AppendMessage answers it, and how that is counted. Takes the same time however long the
-        context is. Errors: INVALID_FIELD, TASK_NOT_FOUND.
-        """
-
-    @_abc_1.abstractmethod
-    def GetMessage(
-        self,
-        request: _context_store_pb2.GetMessageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.GetMessageResponse, _abc.Awaitable[_context_store_pb2.GetMessageResponse]]:
-        """One message as it stands in the log. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND."""
-
-    @_abc_1.abstractmethod
-    def PinMessage(
-        self,
-        request: _context_store_pb2.PinMessageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.PinMessageResponse, _abc.Awaitable[_context_store_pb2.PinMessageResponse]]:
-        """Pins a message: no compaction takes it, or the group it belongs to, out of the view, also none that is under way.
-        Pinning twice is pinning once. At most 4 096 messages can be pinned, and with their groups they may have a quarter of
-        the context limit in tokens: INVALID_FIELD. Errors as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a compaction
-        has taken it already).
-        """
-
-    @_abc_1.abstractmethod
-    def UnpinMessage(
-        self,
-        request: _context_store_pb2.UnpinMessageRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.UnpinMessageResponse, _abc.Awaitable[_context_store_pb2.UnpinMessageResponse]]:
-        """Releases a pinned message. Errors as PinMessage."""
-
-    @_abc_1.abstractmethod
-    def Compress(
-        self,
-        request: _context_store_pb2.CompressRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.CompressResponse], _abc.AsyncIterator[_context_store_pb2.CompressResponse]]:
-        """Compresses the context now, whatever its pressure, and tells what it does. Appends and reads go on meanwhile, and what
-        is appended is kept. A second call waits for nothing: REWRITE_IN_FLIGHT. What BeginCompaction told is given up. The work goes on if the caller goes away. A
-        call that has nothing to do ends well, with `done.compressed` false and a reason. With a request_id, a repeated call is
-        told what the first one did, if it was carried out. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a
-        rewind came in between), LIMIT_UNKNOWN (`compact` does not guess the limit of a model; with target_tokens it need not).
-        """
-
-    @_abc_1.abstractmethod
-    def BeginCompaction(
-        self,
-        request: _context_store_pb2.BeginCompactionRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.BeginCompactionResponse], _abc.AsyncIterator[_context_store_pb2.BeginCompactionResponse]]:
-        """Asks for what to summarise, for an agent that summarises itself: what `strategy` would have summarised, as lines of
-        messages, and how. Nothing is changed, and nothing is compressed by itself, until CommitCompaction or AbortCompaction
-        is called with the token, or it expires. Another BeginCompaction, or a Compress, takes its place, whatever comes of that: a
-        token that was lost holds up nobody. A context that gets over its limit is compressed all the same. The token is worth
-        nothing then, nor when the task gets another holder. Tokens do not outlive the server. Errors as Compress,
-        NOTHING_TO_SUMMARIZE where Compress would have told that it did nothing.
-        """
-
-    @_abc_1.abstractmethod
-    def CommitCompaction(
-        self,
-        request: _context_store_pb2.CommitCompactionRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.CommitCompactionResponse, _abc.Awaitable[_context_store_pb2.CommitCompactionResponse]]:
-        """Puts the agent's summary in the place of what BeginCompaction told. It has to be smaller than that, and to name the
-        output refs that were listed, and with all that it retains and keeps the view has to get smaller. Messages that were
-        appended since are kept. Errors as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown or has expired, or something
-        else took its place), STALE_VIEW, SUMMARY_REFUSED. Unless it is STALE_VIEW, the token stays good after an error. The work goes on if the
-        caller goes away; with a request_id, a repeated call waits for it and is told what it did.
-        """
-
-    @_abc_1.abstractmethod
-    def AbortCompaction(
-        self,
-        request: _context_store_pb2.AbortCompactionRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.AbortCompactionResponse, _abc.Awaitable[_context_store_pb2.AbortCompactionResponse]]:
-        """Gives a token back, whatever has become of the task. Errors: TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND."""
-
-    @_abc_1.abstractmethod
-    def UndoCompaction(
-        self,
-        request: _context_store_pb2.UndoCompactionRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.UndoCompactionResponse, _abc.Awaitable[_context_store_pb2.UndoCompactionResponse]]:
-        """Takes back the newest compaction in force, with what was trimmed since: the view is what it was before, and what was
-        appended since. Automatic compression waits then until a tenth of the limit was appended (a fifth of the threshold,
-        if that is less, but at least 500 tokens), or the context is over its limit. Errors as AppendMessage,
-        NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
+        Errors: INVALID_FIELD, CATALOG.
         """
 
     @_abc_1.abstractmethod
@@ -793,10 +903,12 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.ForkTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.ForkTaskResponse, _abc.Awaitable[_context_store_pb2.ForkTaskResponse]]:
-        """Makes another task out of the first messages of one, whatever its status, with everything that was known of them. Each
-        of the two stands alone. Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED,
-        QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED. A retry with the same new_task_uuid and
-        request_id is told the same; request ids of the task that is copied mean nothing in the new one.
+        """Creates a task out of the first messages of another one, whatever its status, with everything that is known of these
+        messages. Each task is independent of the other from then on. A retry with the same new_task_uuid and request_id is
+        safe and answered as the first call. The copied task's request ids mean nothing in the new one.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND, TASK_EXISTS, REQUEST_ID_REUSED, QUOTA_EXCEEDED, QUARANTINED,
+        NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
         """
 
     @_abc_1.abstractmethod
@@ -805,9 +917,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.FindPreviousContextsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.FindPreviousContextsResponse, _abc.Awaitable[_context_store_pb2.FindPreviousContextsResponse]]:
-        """Tasks that ended and that a task with this key and user would go on with: same task_type, task_id, repository (owner/repo)
-        and user, and the same task_source unless one of them has none; newest first. A key without a task_type or a task_id finds
-        none. Errors: INVALID_FIELD.
+        """Returns the tasks that ended and that a new task with this key and user would continue, newest first: those with the
+        same task_type, task_id, owner, repo and user, and with the same task_source unless one of the two has none. A key
+        without a task_type or a task_id matches nothing. Changes nothing.
+
+        Errors: INVALID_FIELD, CATALOG.
         """
 
     @_abc_1.abstractmethod
@@ -816,31 +930,62 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.GetInheritanceContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.GetInheritanceContextResponse, _abc.Awaitable[_context_store_pb2.GetInheritanceContextResponse]]:
-        """What a task would take over from an ended one: its final summary (or the newest in its view) and its plans. Errors:
-        TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
+        """Returns what a new task would inherit from a task that has ended: its final summary (without one, the newest summary
+        of its view) and its plans. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, WRONG_STATUS (it has not ended), NOTHING_TO_INHERIT.
         """
 
     @_abc_1.abstractmethod
-    def RewindTask(
+    def GetServerInfo(
         self,
-        request: _context_store_pb2.RewindTaskRequest,
+        request: _context_store_pb2.GetServerInfoRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_context_store_pb2.RewindTaskResponse, _abc.Awaitable[_context_store_pb2.RewindTaskResponse]]:
-        """Takes the view back to what it was after a message. The log keeps everything; messages that are appended
-        later get the next numbers. Errors as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+    ) -> _typing.Union[_context_store_pb2.GetServerInfoResponse, _abc.Awaitable[_context_store_pb2.GetServerInfoResponse]]:
+        """Returns the version, the limits and the configuration of the server. Changes nothing."""
+
+    @_abc_1.abstractmethod
+    def AppendMessage(
+        self,
+        request: _context_store_pb2.AppendMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.AppendMessageResponse, _abc.Awaitable[_context_store_pb2.AppendMessageResponse]]:
+        """---- Messages ----
+
+        Appends a message to the log and to the view. Messages are numbered 1, 2, 3 … in the order in which they are
+        acknowledged. A retry with the same `message.request_id` is safe.
+
+        Errors: INVALID_FIELD, TOO_LARGE, TASK_NOT_FOUND, WRONG_STATUS, LEASE_HELD, STALE_LEASE, REQUEST_ID_REUSED,
+        QUOTA_EXCEEDED, QUARANTINED, NEWER_FORMAT, DISK_FULL, READ_ONLY, WRITE_FAILED.
         """
 
     @_abc_1.abstractmethod
-    def StreamCurrent(
+    def AppendMessages(
         self,
-        request: _context_store_pb2.StreamCurrentRequest,
+        request_iterator: _MaybeAsyncIterator[_context_store_pb2.AppendMessagesRequest],
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamCurrentResponse], _abc.AsyncIterator[_context_store_pb2.StreamCurrentResponse]]:
-        """What the model sees: current.jsonl, straight from disk, in chunks of raw bytes. One snapshot from start to
-        end, while appends and rewrites go on. An interrupted read goes on with the `offset` behind the last chunk
-        and its `generation`. Errors: TASK_NOT_FOUND, MESSAGE_NOT_FOUND (as_of_seq), STALE_VIEW (the view was
-        rewritten; the newest generation is named: read it from the start), INVALID_FIELD (an offset behind the
-        end), STALLED.
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.AppendMessagesResponse], _abc.AsyncIterator[_context_store_pb2.AppendMessagesResponse]]:
+        """Appends messages without a round trip for each; messages that arrive together share syncs.
+
+        The server appends the messages in the order of the stream and answers each request with one response, in the order
+        of the requests. The first error ends the stream: everything before it has been answered, and nothing after it is
+        appended. A stream may carry requests for several tasks.
+
+        A retry with the same request_ids is safe. A client that wants to repeat messages after a broken stream keeps at most
+        512 messages unanswered, as a task remembers its last 1 024 request_ids.
+
+        Errors: as AppendMessage, and STALLED (the client does not read the responses).
+        """
+
+    @_abc_1.abstractmethod
+    def GetMessage(
+        self,
+        request: _context_store_pb2.GetMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.GetMessageResponse, _abc.Awaitable[_context_store_pb2.GetMessageResponse]]:
+        """Returns a message as it stands in the log. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, MESSAGE_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -849,9 +994,204 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.StreamMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamMessagesResponse], _abc.AsyncIterator[_context_store_pb2.StreamMessagesResponse]]:
-        """The history: lines of messages.jsonl as they stand on disk, messages and events, in batches. With `follow`
-        the stream goes on with what is appended later, until the client ends it or the task is removed
-        (TASK_NOT_FOUND) or the server stops (STOPPING). Errors: TASK_NOT_FOUND, INVALID_FIELD, STALLED.
+        """Returns the history: lines of messages.jsonl as they stand on disk, messages and events, in the order of the log.
+        Changes nothing. With `follow`, the stream goes on with what is appended later, until the client cancels it, the task
+        is deleted (TASK_NOT_FOUND) or the server stops (STOPPING).
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+        """
+
+    @_abc_1.abstractmethod
+    def PinMessage(
+        self,
+        request: _context_store_pb2.PinMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.PinMessageResponse, _abc.Awaitable[_context_store_pb2.PinMessageResponse]]:
+        """Pins a message: no compaction removes it from the view, nor the group that it belongs to, not even a compaction that
+        is already running. At most 4 096 messages can be pinned, and with their groups they can have a quarter of the
+        context limit in tokens; more is refused with INVALID_FIELD. Pinning a pinned message has no effect, and a retry is
+        safe.
+
+        Errors: as AppendMessage, MESSAGE_NOT_FOUND, and NOT_IN_VIEW (a rewrite has removed the message).
+        """
+
+    @_abc_1.abstractmethod
+    def UnpinMessage(
+        self,
+        request: _context_store_pb2.UnpinMessageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.UnpinMessageResponse, _abc.Awaitable[_context_store_pb2.UnpinMessageResponse]]:
+        """Unpins a message. Unpinning a message that is not pinned has no effect, and a retry is safe.
+
+        Errors: as PinMessage.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamCurrent(
+        self,
+        request: _context_store_pb2.StreamCurrentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamCurrentResponse], _abc.AsyncIterator[_context_store_pb2.StreamCurrentResponse]]:
+        """---- Context ----
+
+        Returns the view: the bytes of current.jsonl, in chunks. Changes nothing. The stream is one snapshot from start to
+        end, whatever is appended and rewritten meanwhile. To continue an interrupted read, ask for the `offset` after the
+        last chunk and for its `generation`.
+
+        Errors: INVALID_FIELD (also an offset after the end), TASK_NOT_FOUND, MESSAGE_NOT_FOUND (`as_of_seq`), STALE_VIEW (the
+        view was rewritten; the error names the newest generation, which the client reads from the start), STALLED.
+        """
+
+    @_abc_1.abstractmethod
+    def RenderContext(
+        self,
+        request: _context_store_pb2.RenderContextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.RenderContextResponse], _abc.AsyncIterator[_context_store_pb2.RenderContextResponse]]:
+        """Returns the view as the body of a request to a provider, to be sent as it is: messages, system prompt, tools and
+        parameters.
+
+        The body is always valid for the provider: a call without a result gets one, a result without a call becomes text, and
+        content that the provider refuses is converted (docs/RENDERING.md). The same view gives the same bytes. Until the view
+        is rewritten, each body extends the previous one up to the first call that was open in it, so that prompt caches hit.
+
+        The server appends nothing, and a retry is safe. It compresses a view that is over the limit of the model first, and
+        trims one whose outputs or images exceed their budgets.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, REQUEST_TOO_LARGE (before the first byte), STALLED.
+        """
+
+    @_abc_1.abstractmethod
+    def GetContextUsage(
+        self,
+        request: _context_store_pb2.GetContextUsageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.GetContextUsageResponse, _abc.Awaitable[_context_store_pb2.GetContextUsageResponse]]:
+        """Returns how full the context is and how it is counted. Changes nothing, and takes the same time for a context of any
+        length.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def Chat(
+        self,
+        request: _context_store_pb2.ChatRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.ChatResponse], _abc.AsyncIterator[_context_store_pb2.ChatResponse]]:
+        """Carries out one turn of an agent: sends the context to a model and appends the model's answer.
+
+        The server checks all new messages, appends them, renders the view as RenderContext does, sends it, streams the answer
+        as it arrives, appends the complete answer as an assistant message, and records the usage. Parts of an answer that only
+        the provider understands are stored beside the message and sent back to that provider unchanged. While the model
+        answers, the task is open to other calls, and the server renews the caller's lease.
+
+        If the context is over the limit of the model and the task compresses by itself, the server compresses it first, without
+        asking a model. If the model still refuses it as too long before any answer came, the server makes it smaller and sends
+        it again, at most twice; then the call fails with PROVIDER_REFUSED.
+
+        If the answer breaks off, the server appends the part that arrived with `"interrupted":true` beside its content and
+        without incomplete tool calls, and the call fails with PROVIDER_FAILED. It appends the same part when the client goes
+        away or does not read, and when the server stops. The context stays valid for the next request.
+
+        A retry with the same request_id is safe. If the first call was answered, nothing is sent again, and the answer from the
+        log comes as `started` and `done` only. If it was not, the messages are not appended twice, and the model is asked again.
+        A retry waits while the first call is running.
+
+        Errors: as AppendMessage, REQUEST_TOO_LARGE, PROVIDER_NOT_CONFIGURED, PROVIDER_REFUSED, PROVIDER_FAILED, STALLED. After
+        a PROVIDER_* error the new messages are in the log.
+        """
+
+    @_abc_1.abstractmethod
+    def RewindTask(
+        self,
+        request: _context_store_pb2.RewindTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.RewindTaskResponse, _abc.Awaitable[_context_store_pb2.RewindTaskResponse]]:
+        """Takes the view back to what it was after a message. The log keeps everything, and later messages get the next numbers. A
+        retry with the same request_id is safe.
+
+        Errors: as AppendMessage, MESSAGE_NOT_FOUND, REWRITE_IN_FLIGHT.
+        """
+
+    @_abc_1.abstractmethod
+    def Compress(
+        self,
+        request: _context_store_pb2.CompressRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.CompressResponse], _abc.AsyncIterator[_context_store_pb2.CompressResponse]]:
+        """---- Compaction ----
+
+        Compresses the context now, whatever its pressure, and reports the progress. Appends and reads go on meanwhile, and the
+        messages that are appended stay in the view. The work goes on if the client goes away. A call that finds nothing to
+        compress succeeds: `done.compressed` is false, and `done.skip_reason` says why.
+
+        One rewrite at a time works on a task: a second call fails with REWRITE_IN_FLIGHT at once. A compaction that
+        BeginCompaction has started is given up. A retry with the same request_id is safe: it is answered with the result of the
+        first call, if that was carried out.
+
+        Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW (an undo or a rewind came in between), LIMIT_UNKNOWN (COMPACT
+        needs the limit of the model, or target_tokens).
+        """
+
+    @_abc_1.abstractmethod
+    def BeginCompaction(
+        self,
+        request: _context_store_pb2.BeginCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_context_store_pb2.BeginCompactionResponse], _abc.AsyncIterator[_context_store_pb2.BeginCompactionResponse]]:
+        """Starts a compaction whose summary the agent writes: returns the messages that `strategy` would summarise, and the
+        instructions for the summary. The view stays as it is until CommitCompaction.
+
+        The server does not compress the task by itself until CommitCompaction or AbortCompaction is called with the token, or
+        the token expires. If the context exceeds its limit, the server compresses it all the same. Another BeginCompaction or
+        Compress gives the token up, so a client that has lost its token can call again: a retry is safe. Such an emergency
+        compression, a new holder and a restart of the server end the token, too.
+
+        Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
+        """
+
+    @_abc_1.abstractmethod
+    def CommitCompaction(
+        self,
+        request: _context_store_pb2.CommitCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.CommitCompactionResponse, _abc.Awaitable[_context_store_pb2.CommitCompactionResponse]]:
+        """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
+        these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
+        Messages that were appended since stay in the view. The work goes on if the client goes away.
+
+        A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
+        except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
+
+        Errors: as AppendMessage, COMPACTION_NOT_FOUND (the token is unknown, has expired or was given up), STALE_VIEW,
+        SUMMARY_REFUSED.
+        """
+
+    @_abc_1.abstractmethod
+    def AbortCompaction(
+        self,
+        request: _context_store_pb2.AbortCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.AbortCompactionResponse, _abc.Awaitable[_context_store_pb2.AbortCompactionResponse]]:
+        """Gives up a compaction that BeginCompaction has started, whatever the status of the task. Changes nothing on disk. A
+        retry is safe and fails with COMPACTION_NOT_FOUND.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, LEASE_HELD, STALE_LEASE, COMPACTION_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def UndoCompaction(
+        self,
+        request: _context_store_pb2.UndoCompactionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_context_store_pb2.UndoCompactionResponse, _abc.Awaitable[_context_store_pb2.UndoCompactionResponse]]:
+        """Undoes the newest compaction that is in force, with everything that was trimmed since: the view is again what it was
+        before, followed by the messages that were appended since. Automatic compression then waits until messages with a tenth
+        of the limit were appended (a fifth of the threshold if that is less, but at least 500 tokens), or the context is over
+        its limit. A retry with the same request_id is safe.
+
+        Errors: as AppendMessage, NOTHING_TO_UNDO, REWRITE_IN_FLIGHT.
         """
 
     @_abc_1.abstractmethod
@@ -860,7 +1200,13 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.RecordToolCallRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.RecordToolCallResponse, _abc.Awaitable[_context_store_pb2.RecordToolCallResponse]]:
-        """Records the execution of a tool in tools.jsonl. Errors as AppendMessage."""
+        """---- Records ----
+
+        Records the execution of a tool in tools.jsonl. Records are numbered 1, 2, 3 … in the order in which they are
+        acknowledged. A retry with the same request_id is safe.
+
+        Errors: as AppendMessage.
+        """
 
     @_abc_1.abstractmethod
     def StreamToolCalls(
@@ -868,7 +1214,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.StreamToolCallsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamToolCallsResponse], _abc.AsyncIterator[_context_store_pb2.StreamToolCallsResponse]]:
-        """Lines of tools.jsonl, in batches. Errors as StreamMessages."""
+        """Returns lines of tools.jsonl, in order. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+        """
 
     @_abc_1.abstractmethod
     def AppendPlan(
@@ -876,7 +1225,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.AppendPlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.AppendPlanResponse, _abc.Awaitable[_context_store_pb2.AppendPlanResponse]]:
-        """Appends a plan to planning.jsonl. Errors as AppendMessage."""
+        """Appends a plan to planning.jsonl. Plans are numbered 1, 2, 3 … in the order in which they are acknowledged. A retry with
+        the same request_id is safe.
+
+        Errors: as AppendMessage.
+        """
 
     @_abc_1.abstractmethod
     def GetLatestPlan(
@@ -884,7 +1237,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.GetLatestPlanRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.GetLatestPlanResponse, _abc.Awaitable[_context_store_pb2.GetLatestPlanResponse]]:
-        """The newest plan. Errors: TASK_NOT_FOUND, PLAN_NOT_FOUND."""
+        """Returns the newest plan. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, PLAN_NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def StreamPlans(
@@ -892,7 +1248,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.StreamPlansRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamPlansResponse], _abc.AsyncIterator[_context_store_pb2.StreamPlansResponse]]:
-        """Lines of planning.jsonl, in batches. Errors as StreamMessages."""
+        """Returns lines of planning.jsonl, in order. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
+        """
 
     @_abc_1.abstractmethod
     def GetLatestSummary(
@@ -900,8 +1259,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.GetLatestSummaryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.GetLatestSummaryResponse, _abc.Awaitable[_context_store_pb2.GetLatestSummaryResponse]]:
-        """The newest summary that the view has: none that UndoCompaction or RewindTask took back. Errors: TASK_NOT_FOUND,
-        SUMMARY_NOT_FOUND.
+        """Returns the newest summary of the view, which is one that neither UndoCompaction nor RewindTask took back. Changes
+        nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, SUMMARY_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -910,8 +1271,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.StreamSummariesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.StreamSummariesResponse], _abc.AsyncIterator[_context_store_pb2.StreamSummariesResponse]]:
-        """Lines of summaries.jsonl, in batches: all that were made, oldest first. Those that UndoCompaction or RewindTask took back
-        have `"undone":true`. Errors as StreamMessages.
+        """Returns lines of summaries.jsonl, oldest first. Those that UndoCompaction or RewindTask took back have `"undone":true`.
+        Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
         """
 
     @_abc_1.abstractmethod
@@ -920,13 +1283,17 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.RecordUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.RecordUsageResponse, _abc.Awaitable[_context_store_pb2.RecordUsageResponse]]:
-        """Reports one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
-        four are disjoint: take cached tokens out of OpenAI's input. What was read, cached or not, also calibrates the
-        counts of this task: from here on they are multiplied by the ratio of what was reported to what was counted of the
-        view (without the answer, if that was appended before) and of the tools (`tools_tokens`). One report moves the factor by a quarter up or a fifth
-        down at most, and it stays from 0.8 to 2; nothing moves it where fewer than 200 tokens were counted. Until the view is
-        rewritten, the pressure is at least what was reported last, however much that is, and what was
-        appended since. A report of less than half of what was counted changes neither. Errors as AppendMessage.
+        """Reports the usage of one call of the LLM: adds 1 to llm_call_count and the sum of the four numbers to total_tokens. The
+        four numbers are disjoint: subtract cached tokens from OpenAI's input. A retry with the same request_id is safe.
+
+        The tokens that were read, cached or not, also calibrate the counts of this task: from then on the server multiplies
+        them by the ratio of the reported tokens to the counted tokens of the view (without the answer, if that was appended
+        before) and of the tools (`tools_tokens`). One report moves the factor by at most a quarter up or a fifth down, and the
+        factor stays between 0.8 and 2. A report changes nothing where fewer than 200 tokens were counted, or where it has less
+        than half of what was counted. Until the view is rewritten, the pressure is at least the last report plus what was
+        appended since.
+
+        Errors: as AppendMessage.
         """
 
     @_abc_1.abstractmethod
@@ -935,7 +1302,10 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.UpdateStatisticsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.UpdateStatisticsResponse, _abc.Awaitable[_context_store_pb2.UpdateStatisticsResponse]]:
-        """Adds to the task's counters. Errors as AppendMessage."""
+        """Adds numbers to the counters of a task. A retry with the same request_id is safe; without one it adds them again.
+
+        Errors: as AppendMessage.
+        """
 
     @_abc_1.abstractmethod
     def WatchTask(
@@ -943,10 +1313,15 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.WatchTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_context_store_pb2.WatchTaskResponse], _abc.AsyncIterator[_context_store_pb2.WatchTaskResponse]]:
-        """What happens to a task, as it happens: messages, rewrites, changes of status, tool calls, plans. Each event
-        carries a token with which a later call goes on behind it; nothing is missed in between, even if the server
-        was restarted. A watcher that is far behind is told so by a `lagged` event and goes on at the present. Ends
-        as a following StreamMessages does. Errors: TASK_NOT_FOUND, INVALID_FIELD (resume_token), STALLED.
+        """---- Watching ----
+
+        Returns the events of a task as they happen: messages, rewrites, changes of status, tool calls, plans. The events of
+        each log come in its order. Each event carries a token; a later call with the token goes on after that event and misses
+        nothing, even if the server was restarted. A watcher that is far behind gets a `lagged` event and goes on at the
+        present. The stream ends when the client cancels it, the task is deleted (TASK_NOT_FOUND) or the server stops
+        (STOPPING). Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, STALLED.
         """
 
 def add_ContextStoreServicer_to_server(servicer: ContextStoreServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -23,62 +23,61 @@ class _ErrorReason:
 class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
-    """Never sent. A reader that meets it, or a value it does not know, goes by the gRPC code."""
+    """Never sent. A client that receives it, or a value that it does not know, decides by the gRPC code."""
     ERROR_REASON_INVALID_FIELD: _ErrorReason.ValueType  # 1
-    """A field of the request cannot be accepted: it is missing, malformed or over a limit. The field and the
-    limit are named. Nothing was changed.
+    """A field of the request is missing, malformed, over a limit or an unknown enum value. The field is named, and the limit
+    or the allowed values.
     Code: INVALID_ARGUMENT. Retry: no.
     """
     ERROR_REASON_TASK_NOT_FOUND: _ErrorReason.ValueType  # 2
-    """There is no task with the id.
+    """No task has the id.
     Code: NOT_FOUND. Retry: no.
     """
     ERROR_REASON_TASK_EXISTS: _ErrorReason.ValueType  # 3
-    """A task was to be started under an id that is taken by one that is not running.
+    """The id of the task to start belongs to a task that is not running.
     Code: ALREADY_EXISTS. Retry: no; resume it, or start under another id.
     """
     ERROR_REASON_MESSAGE_NOT_FOUND: _ErrorReason.ValueType  # 4
-    """The task has no message with the seq. The last seq there is is named.
+    """The task has no message with the seq. The last seq of the task is named.
     Code: NOT_FOUND. Retry: no.
     """
     ERROR_REASON_WRONG_STATUS: _ErrorReason.ValueType  # 5
-    """The status of the task does not allow the call: a completed one takes no messages, a running one cannot
-    be resumed. The status is named.
+    """The status of the task does not allow the call: a completed task accepts no messages, and a running one cannot be
+    resumed. The status is named.
     Code: FAILED_PRECONDITION. Retry: no.
     """
     ERROR_REASON_LEASE_HELD: _ErrorReason.ValueType  # 6
     """Another client holds the lease of the task. The holder and the generation are named.
-    Code: ABORTED. Retry: yes; it succeeds once the holder has let go or the lease has expired.
+    Code: ABORTED. Retry: yes; it succeeds once the holder has released the lease or the lease has expired.
     """
     ERROR_REASON_STALE_LEASE: _ErrorReason.ValueType  # 7
     """The lease_generation of the call is not the newest: the task was taken over. The newest is named.
     Code: ABORTED. Retry: no; take a new lease with StartTask, or leave the task to its holder.
     """
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 8
-    """The request_id was used for a call with other content. Nothing was changed.
+    """The request_id was used for a call with other content.
     Code: FAILED_PRECONDITION. Retry: no; use a new request_id.
     """
     ERROR_REASON_STALE_VIEW: _ErrorReason.ValueType  # 9
-    """The view was rewritten since the caller looked, so what was computed on it is out of date. The newest
-    rewrite is named.
+    """The view was rewritten since the caller read it, so what the caller computed from it is out of date. The newest
+    generation is named.
     Code: ABORTED. Retry: no; read the view again and compute anew.
     """
     ERROR_REASON_REWRITE_IN_FLIGHT: _ErrorReason.ValueType  # 10
-    """Another rewrite of the task is being made; there is one at a time.
+    """Another rewrite of the task is running; only one can run at a time.
     Code: ABORTED. Retry: yes; soon.
     """
     ERROR_REASON_NOTHING_TO_UNDO: _ErrorReason.ValueType  # 11
-    """No compaction is in force that could be undone.
+    """No compaction that could be undone is in force.
     Code: FAILED_PRECONDITION. Retry: no.
     """
     ERROR_REASON_QUARANTINED: _ErrorReason.ValueType  # 12
-    """Acknowledged data of the task is damaged, so it was set aside: it can be read, not written. What was found
-    is named.
+    """Acknowledged data of the task is damaged, so the task was quarantined: it can be read, but not written. The finding is
+    named.
     Code: FAILED_PRECONDITION. Retry: no; see `contextstore doctor`.
     """
     ERROR_REASON_NEWER_FORMAT: _ErrorReason.ValueType  # 13
-    """The task was written by a newer version and holds something this one does not know: it can be read, not
-    written.
+    """A newer version wrote the task, and this one does not know all of its format: it can be read, but not written.
     Code: FAILED_PRECONDITION. Retry: no; use a newer server.
     """
     ERROR_REASON_WRITE_FAILED: _ErrorReason.ValueType  # 14
@@ -87,26 +86,26 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: UNAVAILABLE. Retry: yes; with the same request_id, which keeps the call exactly once.
     """
     ERROR_REASON_DISK_FULL: _ErrorReason.ValueType  # 15
-    """The disk or a quota is full. Nothing was changed; reads go on.
+    """The disk or a quota is full. Reads still work.
     Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.
     """
     ERROR_REASON_READ_ONLY: _ErrorReason.ValueType  # 16
-    """The whole store takes no writes: the disk was full or read-only at the start, or syncs failed. Why is
-    named; reads go on.
+    """The whole store accepts no writes: the disk was full or read-only at the start, or syncs failed. The cause is named.
+    Reads still work.
     Code: UNAVAILABLE. Retry: yes; it succeeds once the cause is gone.
     """
     ERROR_REASON_LOCKED: _ErrorReason.ValueType  # 17
-    """Another process uses the data directory. Seen when a server or an offline command starts, never in an
-    answer of a running server. The process is named.
+    """Another process uses the data directory. A server or an offline command reports this when it starts; a running server
+    never sends it. The process is named.
     Code: FAILED_PRECONDITION. Retry: no; stop the other process.
     """
     ERROR_REASON_BAD_DATA_DIR: _ErrorReason.ValueType  # 18
-    """The data directory cannot be used as it is: not a directory, not ours, or of a newer format. Seen at the
-    start, as LOCKED.
+    """The data directory cannot be used: it is not a directory, belongs to another user, or has a newer format. Reported at
+    the start, as LOCKED.
     Code: FAILED_PRECONDITION. Retry: no.
     """
     ERROR_REASON_DAMAGED: _ErrorReason.ValueType  # 19
-    """A file holds bytes that are not what was written. The file, the offset and the finding are named.
+    """A file does not hold the bytes that were written. The file, the offset and the finding are named.
     Code: DATA_LOSS. Retry: no; see `contextstore doctor`.
     """
     ERROR_REASON_CATALOG: _ErrorReason.ValueType  # 20
@@ -114,7 +113,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: UNAVAILABLE. Retry: yes.
     """
     ERROR_REASON_IO: _ErrorReason.ValueType  # 21
-    """The disk failed at something else; what was tried is named.
+    """Another operation of the disk failed; the operation is named.
     Code: UNAVAILABLE. Retry: yes.
     """
     ERROR_REASON_UNAUTHENTICATED: _ErrorReason.ValueType  # 22
@@ -127,19 +126,19 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: PERMISSION_DENIED. Retry: no.
     """
     ERROR_REASON_TOO_LARGE: _ErrorReason.ValueType  # 24
-    """A request or a message is larger than the server takes. Its size and the limit are named.
+    """A request or a message is larger than the server accepts. Its size and the limit are named.
     Code: INVALID_ARGUMENT. Retry: no; send less at once.
     """
     ERROR_REASON_MALFORMED: _ErrorReason.ValueType  # 25
-    """The bytes of a request are not a message of the protocol; the field is named where it is known.
+    """The bytes of a request are not a message of the protocol. The field is named where it is known.
     Code: INVALID_ARGUMENT. Retry: no.
     """
     ERROR_REASON_OVERLOADED: _ErrorReason.ValueType  # 26
-    """The server is at a limit of what it does at once. What and how much is named.
+    """The server is at a limit of concurrent work. The limit is named.
     Code: RESOURCE_EXHAUSTED. Retry: yes; after the pause in the RetryInfo.
     """
     ERROR_REASON_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 27
-    """The task or the store is as large as it may be. The quota is named. Nothing was changed; reads go on.
+    """The task or the store has reached its quota. The quota is named. Reads still work.
     Code: RESOURCE_EXHAUSTED. Retry: no; raise the quota or remove tasks.
     """
     ERROR_REASON_STOPPING: _ErrorReason.ValueType  # 28
@@ -147,8 +146,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: UNAVAILABLE. Retry: yes; it is usually back soon.
     """
     ERROR_REASON_STALLED: _ErrorReason.ValueType  # 29
-    """The reader of a stream took nothing for too long, so it was closed.
-    Code: ABORTED. Retry: no; go on with a new call from where the last one ended.
+    """The client read nothing of a stream for too long, so the server closed it.
+    Code: ABORTED. Retry: no; continue with a new call from where the last one ended.
     """
     ERROR_REASON_PLAN_NOT_FOUND: _ErrorReason.ValueType  # 30
     """The task has no plan.
@@ -159,134 +158,133 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: NOT_FOUND. Retry: no.
     """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 32
-    """The server failed in a way that it should not. Its log says more.
+    """The server has a bug. Its log says more.
     Code: INTERNAL. Retry: no.
     """
     ERROR_REASON_REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 33
-    """A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
-    looked at, and the limit are named.
+    """A request to a provider is over a limit: its body in bytes, or its context in tokens. The limit is named, and the size as
+    far as it was computed.
     Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
     """
     ERROR_REASON_PROVIDER_NOT_CONFIGURED: _ErrorReason.ValueType  # 34
-    """The server cannot ask that provider: no provider is named, or its key, its model or its address is missing. What is
-    missing is named, never the key.
+    """The server cannot ask the provider: no provider is named, or its key, its model or its address is missing. The missing
+    setting is named, never the key.
     Code: FAILED_PRECONDITION. Retry: no; configure it (`llm.*`).
     """
     ERROR_REASON_PROVIDER_REFUSED: _ErrorReason.ValueType  # 35
-    """The provider does not take the request. Its status, its word for the error and its own words are told.
+    """The provider refused the request. Its status, its error code and its message are named.
     Code: FAILED_PRECONDITION. Retry: no; the same request would be refused again.
     """
     ERROR_REASON_PROVIDER_FAILED: _ErrorReason.ValueType  # 36
-    """The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. What arrived of an
-    answer is in the log.
+    """The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. The part of the answer
+    that arrived is in the log.
     Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
     """
     ERROR_REASON_LIMIT_UNKNOWN: _ErrorReason.ValueType  # 37
-    """The limit of the task's model is not known, and `compact` does not guess.
-    Code: FAILED_PRECONDITION. Retry: no; give `context_length` or name the model under `models`.
+    """The strategy COMPACT needs the limit of the task's model, which is unknown.
+    Code: FAILED_PRECONDITION. Retry: no; configure `context_length`, or the model under `models`.
     """
     ERROR_REASON_COMPACTION_NOT_FOUND: _ErrorReason.ValueType  # 38
-    """The token of a compaction is unknown, or it has expired.
+    """The token of a compaction is unknown, has expired or was given up.
     Code: NOT_FOUND. Retry: no; begin again.
     """
     ERROR_REASON_SUMMARY_REFUSED: _ErrorReason.ValueType  # 39
-    """A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
-    the view would not get smaller by it. Which is told.
-    Code: INVALID_ARGUMENT. Retry: no; with a better one.
+    """A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
+    or the view would not get smaller. The problem is named.
+    Code: INVALID_ARGUMENT. Retry: no; send a better summary.
     """
     ERROR_REASON_NOTHING_TO_INHERIT: _ErrorReason.ValueType  # 40
-    """The task has neither a summary nor a plan that another could take over.
+    """The task has neither a summary nor a plan that another task could inherit.
     Code: NOT_FOUND. Retry: no.
     """
     ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 41
-    """Of the context there is nothing that an agent could summarise. Why is named, in the words of
-    CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
-    Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
+    """The context has nothing that an agent could summarise. The CompressSkipReason is named in short form: `nothing`,
+    `within_target`, `incompressible` or `too_many_parts`.
+    Code: FAILED_PRECONDITION. Retry: no; try again with more messages or other settings.
     """
     ERROR_REASON_NOT_IN_VIEW: _ErrorReason.ValueType  # 42
-    """A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
-    Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
+    """The message to pin is no longer in the view: a rewrite has removed it.
+    Code: FAILED_PRECONDITION. Retry: no; call UndoCompaction first, or append the message again.
     """
     ERROR_REASON_OUTPUT_NOT_FOUND: _ErrorReason.ValueType  # 43
     """The task has no output with the ref.
     Code: NOT_FOUND. Retry: no.
     """
     ERROR_REASON_OUTPUT_DAMAGED: _ErrorReason.ValueType  # 44
-    """The stored output is not what was put: its file was damaged. The ref is named.
-    Code: DATA_LOSS. Retry: no; `contextstore doctor` tells more.
+    """The file of the stored output is damaged. The ref is named.
+    Code: DATA_LOSS. Retry: no; see `contextstore doctor`.
     """
     ERROR_REASON_OUTPUT_MALFORMED: _ErrorReason.ValueType  # 45
-    """The parts of an output do not come in order: data before a header, a second header, no header at all, or data behind one
-    that carries the whole output.
+    """The parts of an output are out of order: data before the header, a second header, no header, or data after a header that
+    holds the whole output.
     Code: INVALID_ARGUMENT. Retry: no.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
-    service, as the name of the value. Programs decide by the reason; the words of an error may change.
+    """Why a call failed. The name of the value is the `reason` of the `google.rpc.ErrorInfo` that comes with every error of
+    both services. Programs decide by the reason; the text of an error may change.
 
-    `Code` is the gRPC code the reason comes with. `Retry` says whether the same call, with the same
-    request_id, may succeed later without anything else being done. The metadata of the ErrorInfo carries the
-    data named here.
+    `Code` is the gRPC code that the reason comes with. `Retry` says whether the same call, with the same request_id, can
+    succeed later without any other change. The metadata of the ErrorInfo holds the data that a comment says is named.
+    Unless a comment says otherwise, the call has changed nothing.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
-"""Never sent. A reader that meets it, or a value it does not know, goes by the gRPC code."""
+"""Never sent. A client that receives it, or a value that it does not know, decides by the gRPC code."""
 ERROR_REASON_INVALID_FIELD: ErrorReason.ValueType  # 1
-"""A field of the request cannot be accepted: it is missing, malformed or over a limit. The field and the
-limit are named. Nothing was changed.
+"""A field of the request is missing, malformed, over a limit or an unknown enum value. The field is named, and the limit
+or the allowed values.
 Code: INVALID_ARGUMENT. Retry: no.
 """
 ERROR_REASON_TASK_NOT_FOUND: ErrorReason.ValueType  # 2
-"""There is no task with the id.
+"""No task has the id.
 Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_TASK_EXISTS: ErrorReason.ValueType  # 3
-"""A task was to be started under an id that is taken by one that is not running.
+"""The id of the task to start belongs to a task that is not running.
 Code: ALREADY_EXISTS. Retry: no; resume it, or start under another id.
 """
 ERROR_REASON_MESSAGE_NOT_FOUND: ErrorReason.ValueType  # 4
-"""The task has no message with the seq. The last seq there is is named.
+"""The task has no message with the seq. The last seq of the task is named.
 Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_WRONG_STATUS: ErrorReason.ValueType  # 5
-"""The status of the task does not allow the call: a completed one takes no messages, a running one cannot
-be resumed. The status is named.
+"""The status of the task does not allow the call: a completed task accepts no messages, and a running one cannot be
+resumed. The status is named.
 Code: FAILED_PRECONDITION. Retry: no.
 """
 ERROR_REASON_LEASE_HELD: ErrorReason.ValueType  # 6
 """Another client holds the lease of the task. The holder and the generation are named.
-Code: ABORTED. Retry: yes; it succeeds once the holder has let go or the lease has expired.
+Code: ABORTED. Retry: yes; it succeeds once the holder has released the lease or the lease has expired.
 """
 ERROR_REASON_STALE_LEASE: ErrorReason.ValueType  # 7
 """The lease_generation of the call is not the newest: the task was taken over. The newest is named.
 Code: ABORTED. Retry: no; take a new lease with StartTask, or leave the task to its holder.
 """
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 8
-"""The request_id was used for a call with other content. Nothing was changed.
+"""The request_id was used for a call with other content.
 Code: FAILED_PRECONDITION. Retry: no; use a new request_id.
 """
 ERROR_REASON_STALE_VIEW: ErrorReason.ValueType  # 9
-"""The view was rewritten since the caller looked, so what was computed on it is out of date. The newest
-rewrite is named.
+"""The view was rewritten since the caller read it, so what the caller computed from it is out of date. The newest
+generation is named.
 Code: ABORTED. Retry: no; read the view again and compute anew.
 """
 ERROR_REASON_REWRITE_IN_FLIGHT: ErrorReason.ValueType  # 10
-"""Another rewrite of the task is being made; there is one at a time.
+"""Another rewrite of the task is running; only one can run at a time.
 Code: ABORTED. Retry: yes; soon.
 """
 ERROR_REASON_NOTHING_TO_UNDO: ErrorReason.ValueType  # 11
-"""No compaction is in force that could be undone.
+"""No compaction that could be undone is in force.
 Code: FAILED_PRECONDITION. Retry: no.
 """
 ERROR_REASON_QUARANTINED: ErrorReason.ValueType  # 12
-"""Acknowledged data of the task is damaged, so it was set aside: it can be read, not written. What was found
-is named.
+"""Acknowledged data of the task is damaged, so the task was quarantined: it can be read, but not written. The finding is
+named.
 Code: FAILED_PRECONDITION. Retry: no; see `contextstore doctor`.
 """
 ERROR_REASON_NEWER_FORMAT: ErrorReason.ValueType  # 13
-"""The task was written by a newer version and holds something this one does not know: it can be read, not
-written.
+"""A newer version wrote the task, and this one does not know all of its format: it can be read, but not written.
 Code: FAILED_PRECONDITION. Retry: no; use a newer server.
 """
 ERROR_REASON_WRITE_FAILED: ErrorReason.ValueType  # 14
@@ -295,26 +293,26 @@ reached the disk although the disk reported an error.
 Code: UNAVAILABLE. Retry: yes; with the same request_id, which keeps the call exactly once.
 """
 ERROR_REASON_DISK_FULL: ErrorReason.ValueType  # 15
-"""The disk or a quota is full. Nothing was changed; reads go on.
+"""The disk or a quota is full. Reads still work.
 Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.
 """
 ERROR_REASON_READ_ONLY: ErrorReason.ValueType  # 16
-"""The whole store takes no writes: the disk was full or read-only at the start, or syncs failed. Why is
-named; reads go on.
+"""The whole store accepts no writes: the disk was full or read-only at the start, or syncs failed. The cause is named.
+Reads still work.
 Code: UNAVAILABLE. Retry: yes; it succeeds once the cause is gone.
 """
 ERROR_REASON_LOCKED: ErrorReason.ValueType  # 17
-"""Another process uses the data directory. Seen when a server or an offline command starts, never in an
-answer of a running server. The process is named.
+"""Another process uses the data directory. A server or an offline command reports this when it starts; a running server
+never sends it. The process is named.
 Code: FAILED_PRECONDITION. Retry: no; stop the other process.
 """
 ERROR_REASON_BAD_DATA_DIR: ErrorReason.ValueType  # 18
-"""The data directory cannot be used as it is: not a directory, not ours, or of a newer format. Seen at the
-start, as LOCKED.
+"""The data directory cannot be used: it is not a directory, belongs to another user, or has a newer format. Reported at
+the start, as LOCKED.
 Code: FAILED_PRECONDITION. Retry: no.
 """
 ERROR_REASON_DAMAGED: ErrorReason.ValueType  # 19
-"""A file holds bytes that are not what was written. The file, the offset and the finding are named.
+"""A file does not hold the bytes that were written. The file, the offset and the finding are named.
 Code: DATA_LOSS. Retry: no; see `contextstore doctor`.
 """
 ERROR_REASON_CATALOG: ErrorReason.ValueType  # 20
@@ -322,7 +320,7 @@ ERROR_REASON_CATALOG: ErrorReason.ValueType  # 20
 Code: UNAVAILABLE. Retry: yes.
 """
 ERROR_REASON_IO: ErrorReason.ValueType  # 21
-"""The disk failed at something else; what was tried is named.
+"""Another operation of the disk failed; the operation is named.
 Code: UNAVAILABLE. Retry: yes.
 """
 ERROR_REASON_UNAUTHENTICATED: ErrorReason.ValueType  # 22
@@ -335,19 +333,19 @@ ERROR_REASON_FORBIDDEN: ErrorReason.ValueType  # 23
 Code: PERMISSION_DENIED. Retry: no.
 """
 ERROR_REASON_TOO_LARGE: ErrorReason.ValueType  # 24
-"""A request or a message is larger than the server takes. Its size and the limit are named.
+"""A request or a message is larger than the server accepts. Its size and the limit are named.
 Code: INVALID_ARGUMENT. Retry: no; send less at once.
 """
 ERROR_REASON_MALFORMED: ErrorReason.ValueType  # 25
-"""The bytes of a request are not a message of the protocol; the field is named where it is known.
+"""The bytes of a request are not a message of the protocol. The field is named where it is known.
 Code: INVALID_ARGUMENT. Retry: no.
 """
 ERROR_REASON_OVERLOADED: ErrorReason.ValueType  # 26
-"""The server is at a limit of what it does at once. What and how much is named.
+"""The server is at a limit of concurrent work. The limit is named.
 Code: RESOURCE_EXHAUSTED. Retry: yes; after the pause in the RetryInfo.
 """
 ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 27
-"""The task or the store is as large as it may be. The quota is named. Nothing was changed; reads go on.
+"""The task or the store has reached its quota. The quota is named. Reads still work.
 Code: RESOURCE_EXHAUSTED. Retry: no; raise the quota or remove tasks.
 """
 ERROR_REASON_STOPPING: ErrorReason.ValueType  # 28
@@ -355,8 +353,8 @@ ERROR_REASON_STOPPING: ErrorReason.ValueType  # 28
 Code: UNAVAILABLE. Retry: yes; it is usually back soon.
 """
 ERROR_REASON_STALLED: ErrorReason.ValueType  # 29
-"""The reader of a stream took nothing for too long, so it was closed.
-Code: ABORTED. Retry: no; go on with a new call from where the last one ended.
+"""The client read nothing of a stream for too long, so the server closed it.
+Code: ABORTED. Retry: no; continue with a new call from where the last one ended.
 """
 ERROR_REASON_PLAN_NOT_FOUND: ErrorReason.ValueType  # 30
 """The task has no plan.
@@ -367,65 +365,65 @@ ERROR_REASON_SUMMARY_NOT_FOUND: ErrorReason.ValueType  # 31
 Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 32
-"""The server failed in a way that it should not. Its log says more.
+"""The server has a bug. Its log says more.
 Code: INTERNAL. Retry: no.
 """
 ERROR_REASON_REQUEST_TOO_LARGE: ErrorReason.ValueType  # 33
-"""A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
-looked at, and the limit are named.
+"""A request to a provider is over a limit: its body in bytes, or its context in tokens. The limit is named, and the size as
+far as it was computed.
 Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
 """
 ERROR_REASON_PROVIDER_NOT_CONFIGURED: ErrorReason.ValueType  # 34
-"""The server cannot ask that provider: no provider is named, or its key, its model or its address is missing. What is
-missing is named, never the key.
+"""The server cannot ask the provider: no provider is named, or its key, its model or its address is missing. The missing
+setting is named, never the key.
 Code: FAILED_PRECONDITION. Retry: no; configure it (`llm.*`).
 """
 ERROR_REASON_PROVIDER_REFUSED: ErrorReason.ValueType  # 35
-"""The provider does not take the request. Its status, its word for the error and its own words are told.
+"""The provider refused the request. Its status, its error code and its message are named.
 Code: FAILED_PRECONDITION. Retry: no; the same request would be refused again.
 """
 ERROR_REASON_PROVIDER_FAILED: ErrorReason.ValueType  # 36
-"""The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. What arrived of an
-answer is in the log.
+"""The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. The part of the answer
+that arrived is in the log.
 Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
 """
 ERROR_REASON_LIMIT_UNKNOWN: ErrorReason.ValueType  # 37
-"""The limit of the task's model is not known, and `compact` does not guess.
-Code: FAILED_PRECONDITION. Retry: no; give `context_length` or name the model under `models`.
+"""The strategy COMPACT needs the limit of the task's model, which is unknown.
+Code: FAILED_PRECONDITION. Retry: no; configure `context_length`, or the model under `models`.
 """
 ERROR_REASON_COMPACTION_NOT_FOUND: ErrorReason.ValueType  # 38
-"""The token of a compaction is unknown, or it has expired.
+"""The token of a compaction is unknown, has expired or was given up.
 Code: NOT_FOUND. Retry: no; begin again.
 """
 ERROR_REASON_SUMMARY_REFUSED: ErrorReason.ValueType  # 39
-"""A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
-the view would not get smaller by it. Which is told.
-Code: INVALID_ARGUMENT. Retry: no; with a better one.
+"""A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
+or the view would not get smaller. The problem is named.
+Code: INVALID_ARGUMENT. Retry: no; send a better summary.
 """
 ERROR_REASON_NOTHING_TO_INHERIT: ErrorReason.ValueType  # 40
-"""The task has neither a summary nor a plan that another could take over.
+"""The task has neither a summary nor a plan that another task could inherit.
 Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 41
-"""Of the context there is nothing that an agent could summarise. Why is named, in the words of
-CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
-Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
+"""The context has nothing that an agent could summarise. The CompressSkipReason is named in short form: `nothing`,
+`within_target`, `incompressible` or `too_many_parts`.
+Code: FAILED_PRECONDITION. Retry: no; try again with more messages or other settings.
 """
 ERROR_REASON_NOT_IN_VIEW: ErrorReason.ValueType  # 42
-"""A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
-Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
+"""The message to pin is no longer in the view: a rewrite has removed it.
+Code: FAILED_PRECONDITION. Retry: no; call UndoCompaction first, or append the message again.
 """
 ERROR_REASON_OUTPUT_NOT_FOUND: ErrorReason.ValueType  # 43
 """The task has no output with the ref.
 Code: NOT_FOUND. Retry: no.
 """
 ERROR_REASON_OUTPUT_DAMAGED: ErrorReason.ValueType  # 44
-"""The stored output is not what was put: its file was damaged. The ref is named.
-Code: DATA_LOSS. Retry: no; `contextstore doctor` tells more.
+"""The file of the stored output is damaged. The ref is named.
+Code: DATA_LOSS. Retry: no; see `contextstore doctor`.
 """
 ERROR_REASON_OUTPUT_MALFORMED: ErrorReason.ValueType  # 45
-"""The parts of an output do not come in order: data before a header, a second header, no header at all, or data behind one
-that carries the whole output.
+"""The parts of an output are out of order: data before the header, a second header, no header, or data after a header that
+holds the whole output.
 Code: INVALID_ARGUMENT. Retry: no.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -22,24 +22,39 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from contextstore.v1 import task_pb2 as contextstore_dot_v1_dot_task__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63ontextstore/v1/message.proto\x12\x0f\x63ontextstore.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"E\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\t\"\xb8\x01\n\x07Message\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12-\n\ntool_calls\x18\x05 \x03(\x0b\x32\x19.contextstore.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x06 \x01(\t\x12\x11\n\ttool_name\x18\x07 \x01(\t\x12\x12\n\nextra_json\x18\x08 \x01(\t\"%\n\x06Masked\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\x95\x01\n\x08Pressure\x12\x0e\n\x06tokens\x18\x01 \x01(\x04\x12\r\n\x05limit\x18\x02 \x01(\x04\x12\x14\n\x0climit_source\x18\x03 \x01(\t\x12\r\n\x05ratio\x18\x04 \x01(\x01\x12\r\n\x05stage\x18\x05 \x01(\t\x12\x17\n\x0fshould_compress\x18\x06 \x01(\x08\x12\x0c\n\x04over\x18\x07 \x01(\x08\x12\x0f\n\x07\x62reaker\x18\x08 \x01(\t\"\xab\x02\n\x07Summary\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x11\n\tstart_seq\x18\x02 \x01(\x04\x12\x0f\n\x07\x65nd_seq\x18\x03 \x01(\x04\x12\x0f\n\x07summary\x18\x04 \x01(\t\x12 \n\x18\x63ompressed_message_count\x18\x05 \x01(\x04\x12\x17\n\x0foriginal_tokens\x18\x06 \x01(\x04\x12\x16\n\x0esummary_tokens\x18\x07 \x01(\x04\x12\x10\n\x08strategy\x18\x08 \x01(\t\x12\r\n\x05model\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0ctokens_saved\x18\x0b \x01(\x04\x12\r\n\x05ratio\x18\x0c \x01(\x01\x12\x15\n\rsections_json\x18\r \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63ontextstore/v1/message.proto\x12\x0f\x63ontextstore.v1\x1a\x1a\x63ontextstore/v1/task.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"d\n\x08ToolCall\x12\n\n\x02id\x18\x01 \x01(\t\x12+\n\x04type\x18\x02 \x01(\x0e\x32\x1d.contextstore.v1.ToolCallType\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\t\"\xcf\x01\n\x07Message\x12#\n\x04role\x18\x01 \x01(\x0e\x32\x15.contextstore.v1.Role\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x14\n\x0c\x63ontent_json\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12-\n\ntool_calls\x18\x05 \x03(\x0b\x32\x19.contextstore.v1.ToolCall\x12\x14\n\x0ctool_call_id\x18\x06 \x01(\t\x12\x11\n\ttool_name\x18\x07 \x01(\t\x12\x12\n\nextra_json\x18\x08 \x01(\t\"\x88\x01\n\nNewMessage\x12*\n\x06\x66ields\x18\x01 \x01(\x0b\x32\x18.contextstore.v1.MessageH\x00\x12\x0e\n\x04json\x18\x02 \x01(\tH\x00\x12\x0e\n\x06pinned\x18\x03 \x01(\x08\x12\x12\n\noutput_ref\x18\x04 \x01(\t\x12\x12\n\nrequest_id\x18\x05 \x01(\tB\x06\n\x04\x62ody\",\n\rMaskedSecrets\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\xfc\x01\n\x08Pressure\x12\x0e\n\x06tokens\x18\x01 \x01(\x04\x12\r\n\x05limit\x18\x02 \x01(\x04\x12\x32\n\x0climit_source\x18\x03 \x01(\x0e\x32\x1c.contextstore.v1.LimitSource\x12\r\n\x05ratio\x18\x04 \x01(\x01\x12-\n\x05stage\x18\x05 \x01(\x0e\x32\x1e.contextstore.v1.PressureStage\x12\x17\n\x0fshould_compress\x18\x06 \x01(\x08\x12\x16\n\x0eincompressible\x18\x07 \x01(\x08\x12.\n\x07\x62reaker\x18\x08 \x01(\x0e\x32\x1d.contextstore.v1.BreakerState\"\xd1\x02\n\x07Summary\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x11\n\tstart_seq\x18\x02 \x01(\x04\x12\x0f\n\x07\x65nd_seq\x18\x03 \x01(\x04\x12\x0f\n\x07summary\x18\x04 \x01(\t\x12 \n\x18\x63ompressed_message_count\x18\x05 \x01(\x04\x12\x17\n\x0foriginal_tokens\x18\x06 \x01(\x04\x12\x16\n\x0esummary_tokens\x18\x07 \x01(\x04\x12\x36\n\x08strategy\x18\x08 \x01(\x0e\x32$.contextstore.v1.CompressionStrategy\x12\r\n\x05model\x18\t \x01(\t\x12/\n\x0b\x63reate_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0ctokens_saved\x18\x0b \x01(\x04\x12\r\n\x05ratio\x18\x0c \x01(\x01\x12\x15\n\rsections_json\x18\r \x01(\t*s\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bROLE_SYSTEM\x10\x01\x12\x12\n\x0eROLE_DEVELOPER\x10\x02\x12\r\n\tROLE_USER\x10\x03\x12\x12\n\x0eROLE_ASSISTANT\x10\x04\x12\r\n\tROLE_TOOL\x10\x05*f\n\x0cToolCallType\x12\x1e\n\x1aTOOL_CALL_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n\x17TOOL_CALL_TYPE_FUNCTION\x10\x01\x12\x19\n\x15TOOL_CALL_TYPE_CUSTOM\x10\x02*l\n\x0eToolCallStatus\x12 \n\x1cTOOL_CALL_STATUS_UNSPECIFIED\x10\x00\x12\x1c\n\x18TOOL_CALL_STATUS_SUCCESS\x10\x01\x12\x1a\n\x16TOOL_CALL_STATUS_ERROR\x10\x02*\xba\x01\n\rPressureStage\x12\x1e\n\x1aPRESSURE_STAGE_UNSPECIFIED\x10\x00\x12\x19\n\x15PRESSURE_STAGE_NORMAL\x10\x01\x12\x17\n\x13PRESSURE_STAGE_WARN\x10\x02\x12\x18\n\x14PRESSURE_STAGE_PRUNE\x10\x03\x12\x1d\n\x19PRESSURE_STAGE_AGGRESSIVE\x10\x04\x12\x1c\n\x18PRESSURE_STAGE_EMERGENCY\x10\x05*\xa8\x01\n\x0bLimitSource\x12\x1c\n\x18LIMIT_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n\x11LIMIT_SOURCE_TASK\x10\x01\x12\x17\n\x13LIMIT_SOURCE_SERVER\x10\x02\x12\x16\n\x12LIMIT_SOURCE_MODEL\x10\x03\x12\x18\n\x14LIMIT_SOURCE_DEFAULT\x10\x04\x12\x19\n\x15LIMIT_SOURCE_PROVIDER\x10\x05*_\n\x0c\x42reakerState\x12\x1d\n\x19\x42REAKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42REAKER_STATE_CLOSED\x10\x01\x12\x16\n\x12\x42REAKER_STATE_OPEN\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'contextstore.v1.message_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TOOLCALL']._serialized_start=83
-  _globals['_TOOLCALL']._serialized_end=152
-  _globals['_MESSAGE']._serialized_start=155
-  _globals['_MESSAGE']._serialized_end=339
-  _globals['_MASKED']._serialized_start=341
-  _globals['_MASKED']._serialized_end=378
-  _globals['_PRESSURE']._serialized_start=381
-  _globals['_PRESSURE']._serialized_end=530
-  _globals['_SUMMARY']._serialized_start=533
-  _globals['_SUMMARY']._serialized_end=832
+  _globals['_ROLE']._serialized_start=1203
+  _globals['_ROLE']._serialized_end=1318
+  _globals['_TOOLCALLTYPE']._serialized_start=1320
+  _globals['_TOOLCALLTYPE']._serialized_end=1422
+  _globals['_TOOLCALLSTATUS']._serialized_start=1424
+  _globals['_TOOLCALLSTATUS']._serialized_end=1532
+  _globals['_PRESSURESTAGE']._serialized_start=1535
+  _globals['_PRESSURESTAGE']._serialized_end=1721
+  _globals['_LIMITSOURCE']._serialized_start=1724
+  _globals['_LIMITSOURCE']._serialized_end=1892
+  _globals['_BREAKERSTATE']._serialized_start=1894
+  _globals['_BREAKERSTATE']._serialized_end=1989
+  _globals['_TOOLCALL']._serialized_start=111
+  _globals['_TOOLCALL']._serialized_end=211
+  _globals['_MESSAGE']._serialized_start=214
+  _globals['_MESSAGE']._serialized_end=421
+  _globals['_NEWMESSAGE']._serialized_start=424
+  _globals['_NEWMESSAGE']._serialized_end=560
+  _globals['_MASKEDSECRETS']._serialized_start=562
+  _globals['_MASKEDSECRETS']._serialized_end=606
+  _globals['_PRESSURE']._serialized_start=609
+  _globals['_PRESSURE']._serialized_end=861
+  _globals['_SUMMARY']._serialized_start=864
+  _globals['_SUMMARY']._serialized_end=1201
 # @@protoc_insertion_point(module_scope)

@@ -4,10 +4,12 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from contextstore.v1 import task_pb2 as _task_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,6 +20,190 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _Role:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ROLE_UNSPECIFIED: _Role.ValueType  # 0
+    """Not a role. Requests with it are refused."""
+    ROLE_SYSTEM: _Role.ValueType  # 1
+    """Instructions of the program."""
+    ROLE_DEVELOPER: _Role.ValueType  # 2
+    """Instructions of the program, under the name that newer OpenAI models use."""
+    ROLE_USER: _Role.ValueType  # 3
+    """The person, or the program on the person's behalf."""
+    ROLE_ASSISTANT: _Role.ValueType  # 4
+    """The model."""
+    ROLE_TOOL: _Role.ValueType  # 5
+    """A tool: the result of a tool call."""
+
+class Role(_Role, metaclass=_RoleEnumTypeWrapper):
+    """Who speaks in a message: the roles of OpenAI's chat completions."""
+
+ROLE_UNSPECIFIED: Role.ValueType  # 0
+"""Not a role. Requests with it are refused."""
+ROLE_SYSTEM: Role.ValueType  # 1
+"""Instructions of the program."""
+ROLE_DEVELOPER: Role.ValueType  # 2
+"""Instructions of the program, under the name that newer OpenAI models use."""
+ROLE_USER: Role.ValueType  # 3
+"""The person, or the program on the person's behalf."""
+ROLE_ASSISTANT: Role.ValueType  # 4
+"""The model."""
+ROLE_TOOL: Role.ValueType  # 5
+"""A tool: the result of a tool call."""
+Global___Role: _TypeAlias = Role  # noqa: Y015
+
+class _ToolCallType:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ToolCallTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolCallType.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOOL_CALL_TYPE_UNSPECIFIED: _ToolCallType.ValueType  # 0
+    """In a request, this means FUNCTION."""
+    TOOL_CALL_TYPE_FUNCTION: _ToolCallType.ValueType  # 1
+    """A call of a function; its arguments are JSON."""
+    TOOL_CALL_TYPE_CUSTOM: _ToolCallType.ValueType  # 2
+    """A call of an OpenAI custom tool; its input is free text."""
+
+class ToolCallType(_ToolCallType, metaclass=_ToolCallTypeEnumTypeWrapper):
+    """The form of a tool call."""
+
+TOOL_CALL_TYPE_UNSPECIFIED: ToolCallType.ValueType  # 0
+"""In a request, this means FUNCTION."""
+TOOL_CALL_TYPE_FUNCTION: ToolCallType.ValueType  # 1
+"""A call of a function; its arguments are JSON."""
+TOOL_CALL_TYPE_CUSTOM: ToolCallType.ValueType  # 2
+"""A call of an OpenAI custom tool; its input is free text."""
+Global___ToolCallType: _TypeAlias = ToolCallType  # noqa: Y015
+
+class _ToolCallStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ToolCallStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ToolCallStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOOL_CALL_STATUS_UNSPECIFIED: _ToolCallStatus.ValueType  # 0
+    """In a request, this means SUCCESS."""
+    TOOL_CALL_STATUS_SUCCESS: _ToolCallStatus.ValueType  # 1
+    """The tool returned a result."""
+    TOOL_CALL_STATUS_ERROR: _ToolCallStatus.ValueType  # 2
+    """The tool failed."""
+
+class ToolCallStatus(_ToolCallStatus, metaclass=_ToolCallStatusEnumTypeWrapper):
+    """How the execution of a tool call ended."""
+
+TOOL_CALL_STATUS_UNSPECIFIED: ToolCallStatus.ValueType  # 0
+"""In a request, this means SUCCESS."""
+TOOL_CALL_STATUS_SUCCESS: ToolCallStatus.ValueType  # 1
+"""The tool returned a result."""
+TOOL_CALL_STATUS_ERROR: ToolCallStatus.ValueType  # 2
+"""The tool failed."""
+Global___ToolCallStatus: _TypeAlias = ToolCallStatus  # noqa: Y015
+
+class _PressureStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PressureStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PressureStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PRESSURE_STAGE_UNSPECIFIED: _PressureStage.ValueType  # 0
+    """Never sent."""
+    PRESSURE_STAGE_NORMAL: _PressureStage.ValueType  # 1
+    """The ratio is below 0.6."""
+    PRESSURE_STAGE_WARN: _PressureStage.ValueType  # 2
+    """The ratio is at least 0.6 and below 0.8."""
+    PRESSURE_STAGE_PRUNE: _PressureStage.ValueType  # 3
+    """The ratio is at least 0.8 and below 0.9."""
+    PRESSURE_STAGE_AGGRESSIVE: _PressureStage.ValueType  # 4
+    """The ratio is at least 0.9 and at most 1.0."""
+    PRESSURE_STAGE_EMERGENCY: _PressureStage.ValueType  # 5
+    """The ratio is above 1.0."""
+
+class PressureStage(_PressureStage, metaclass=_PressureStageEnumTypeWrapper):
+    """How urgent it is to make the context smaller."""
+
+PRESSURE_STAGE_UNSPECIFIED: PressureStage.ValueType  # 0
+"""Never sent."""
+PRESSURE_STAGE_NORMAL: PressureStage.ValueType  # 1
+"""The ratio is below 0.6."""
+PRESSURE_STAGE_WARN: PressureStage.ValueType  # 2
+"""The ratio is at least 0.6 and below 0.8."""
+PRESSURE_STAGE_PRUNE: PressureStage.ValueType  # 3
+"""The ratio is at least 0.8 and below 0.9."""
+PRESSURE_STAGE_AGGRESSIVE: PressureStage.ValueType  # 4
+"""The ratio is at least 0.9 and at most 1.0."""
+PRESSURE_STAGE_EMERGENCY: PressureStage.ValueType  # 5
+"""The ratio is above 1.0."""
+Global___PressureStage: _TypeAlias = PressureStage  # noqa: Y015
+
+class _LimitSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LimitSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LimitSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LIMIT_SOURCE_UNSPECIFIED: _LimitSource.ValueType  # 0
+    """Never sent."""
+    LIMIT_SOURCE_TASK: _LimitSource.ValueType  # 1
+    """The configuration of the task (`context_length`)."""
+    LIMIT_SOURCE_SERVER: _LimitSource.ValueType  # 2
+    """The configuration of the server: `models`, `context_length` of the provider, or a preset."""
+    LIMIT_SOURCE_MODEL: _LimitSource.ValueType  # 3
+    """The server knows the model."""
+    LIMIT_SOURCE_DEFAULT: _LimitSource.ValueType  # 4
+    """A guess by the provider's name."""
+    LIMIT_SOURCE_PROVIDER: _LimitSource.ValueType  # 5
+    """The provider refused more in Chat, whatever is configured. The limit is what the provider named, or half of what
+    it was sent. The server forgets it when another model is asked or the task is opened again.
+    """
+
+class LimitSource(_LimitSource, metaclass=_LimitSourceEnumTypeWrapper):
+    """Where the limit of a context comes from."""
+
+LIMIT_SOURCE_UNSPECIFIED: LimitSource.ValueType  # 0
+"""Never sent."""
+LIMIT_SOURCE_TASK: LimitSource.ValueType  # 1
+"""The configuration of the task (`context_length`)."""
+LIMIT_SOURCE_SERVER: LimitSource.ValueType  # 2
+"""The configuration of the server: `models`, `context_length` of the provider, or a preset."""
+LIMIT_SOURCE_MODEL: LimitSource.ValueType  # 3
+"""The server knows the model."""
+LIMIT_SOURCE_DEFAULT: LimitSource.ValueType  # 4
+"""A guess by the provider's name."""
+LIMIT_SOURCE_PROVIDER: LimitSource.ValueType  # 5
+"""The provider refused more in Chat, whatever is configured. The limit is what the provider named, or half of what
+it was sent. The server forgets it when another model is asked or the task is opened again.
+"""
+Global___LimitSource: _TypeAlias = LimitSource  # noqa: Y015
+
+class _BreakerState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _BreakerStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BreakerState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    BREAKER_STATE_UNSPECIFIED: _BreakerState.ValueType  # 0
+    """No LLM summarises for this task, so there is no breaker."""
+    BREAKER_STATE_CLOSED: _BreakerState.ValueType  # 1
+    """The LLM is asked."""
+    BREAKER_STATE_OPEN: _BreakerState.ValueType  # 2
+    """The LLM failed several times in a row. The built-in summariser is used until the breaker closes."""
+
+class BreakerState(_BreakerState, metaclass=_BreakerStateEnumTypeWrapper):
+    """The state of the circuit breaker in front of the LLM that summarises."""
+
+BREAKER_STATE_UNSPECIFIED: BreakerState.ValueType  # 0
+"""No LLM summarises for this task, so there is no breaker."""
+BREAKER_STATE_CLOSED: BreakerState.ValueType  # 1
+"""The LLM is asked."""
+BREAKER_STATE_OPEN: BreakerState.ValueType  # 2
+"""The LLM failed several times in a row. The built-in summariser is used until the breaker closes."""
+Global___BreakerState: _TypeAlias = BreakerState  # noqa: Y015
 
 @_typing.final
 class ToolCall(_message.Message):
@@ -30,18 +216,18 @@ class ToolCall(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Its id; the tool message that answers it carries the same."""
-    type: _builtins.str
-    """`function` (also if empty) or `custom`."""
+    """Its id. The tool message that answers the call carries the same id. Required."""
+    type: Global___ToolCallType.ValueType
+    """Its form. Unspecified: FUNCTION."""
     name: _builtins.str
-    """The tool."""
+    """The name of the tool. Required."""
     arguments: _builtins.str
-    """What it is called with: the text that the model wrote, valid JSON or not."""
+    """The arguments: the text that the model wrote, whether it is valid JSON or not."""
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
-        type: _builtins.str = ...,
+        type: Global___ToolCallType.ValueType = ...,
         name: _builtins.str = ...,
         arguments: _builtins.str = ...,
     ) -> None: ...
@@ -55,8 +241,8 @@ Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
 
 @_typing.final
 class Message(_message.Message):
-    """A chat message by its fields, for callers that have no OpenAI message at hand. What stands in the log is the
-    OpenAI message that these fields make.
+    """A chat message by its fields, for callers that have no OpenAI message at hand. The log holds the OpenAI message
+    that these fields make.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -69,30 +255,30 @@ class Message(_message.Message):
     TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
     TOOL_NAME_FIELD_NUMBER: _builtins.int
     EXTRA_JSON_FIELD_NUMBER: _builtins.int
-    role: _builtins.str
-    """`system`, `developer`, `user`, `assistant` or `tool`."""
+    role: Global___Role.ValueType
+    """Who speaks. Required."""
     content: _builtins.str
-    """Plain text. An assistant message that only calls tools has none."""
+    """The plain text. An assistant message that only calls tools has none."""
     content_json: _builtins.str
-    """Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Cannot stand
-    beside `content`.
+    """Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Set this or
+    `content`, not both.
     """
     name: _builtins.str
-    """Name of the speaker."""
+    """The name of the speaker. Empty: none."""
     tool_call_id: _builtins.str
-    """The call that a tool message answers."""
+    """The id of the call that a tool message answers."""
     tool_name: _builtins.str
-    """The tool that a tool message comes from. Not part of what OpenAI is sent."""
+    """The tool that a tool message comes from. OpenAI is not sent this field."""
     extra_json: _builtins.str
-    """Every other field, as a JSON object: kept in the log and handed to renderers that know it."""
+    """All other fields, as a JSON object. The log keeps them, and the renderers that know them use them."""
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
-        """Tool calls of an assistant message."""
+        """The tool calls of an assistant message; at most 16 384 in all messages of a request."""
 
     def __init__(
         self,
         *,
-        role: _builtins.str = ...,
+        role: Global___Role.ValueType = ...,
         content: _builtins.str = ...,
         content_json: _builtins.str = ...,
         name: _builtins.str = ...,
@@ -110,17 +296,71 @@ class Message(_message.Message):
 Global___Message: _TypeAlias = Message  # noqa: Y015
 
 @_typing.final
-class Masked(_message.Message):
-    """Secrets of one kind that were replaced before anything was written."""
+class NewMessage(_message.Message):
+    """A message to append. AppendMessage, AppendMessages and Chat share it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIELDS_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    OUTPUT_REF_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    json: _builtins.str
+    """A whole OpenAI chat message as an SDK produced it: a JSON object with a `role` and a `content`, which is text or
+    an array of parts. Only an assistant message may have no content, if it has tool_calls, a refusal, audio or a
+    function_call. Fields that OpenAI does not know are kept. The server refuses what is not a JSON object, a key
+    that stands twice in one object, and a role that is not a Role in lower case. Lone surrogates become U+FFFD. An
+    error inside the message is named by its path, for example `message.json.role`.
+    """
+    pinned: _builtins.bool
+    """Whether to pin the message: no compaction removes it from the view, nor the group of calls and results that it
+    belongs to.
+    """
+    output_ref: _builtins.str
+    """The id of a tool output that the message shows a part of. 1 to 128 letters, digits and `-_.:@+=~`; the first one
+    is not a dot. Empty: none.
+    """
+    request_id: _builtins.str
+    """Names the append, so that a retry has no effect (see "Retries" of ContextStore). 1 to 128 visible ASCII
+    characters. Empty: the append has no name, and a retry appends the message again; in Chat, the name is derived
+    from the request_id of the call and the position of the message.
+    """
+    @_builtins.property
+    def fields(self) -> Global___Message:
+        """The message by its fields."""
+
+    def __init__(
+        self,
+        *,
+        fields: Global___Message | None = ...,
+        json: _builtins.str = ...,
+        pinned: _builtins.bool = ...,
+        output_ref: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "fields", b"fields", "json", b"json"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "fields", b"fields", "json", b"json", "output_ref", b"output_ref", "pinned", b"pinned", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["fields", "json"]  # noqa: Y015
+    _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
+
+Global___NewMessage: _TypeAlias = NewMessage  # noqa: Y015
+
+@_typing.final
+class MaskedSecrets(_message.Message):
+    """A kind of secret that was replaced before anything was written, and how often."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RULE_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     rule: _builtins.str
-    """The rule, as `masking.rules` names it: `openai_key`, `github_token`, …"""
+    """The rule that matched, as `masking.rules` names it: `openai_key`, `github_token`, …"""
     count: _builtins.int
-    """How often."""
+    """The number of replacements."""
     def __init__(
         self,
         *,
@@ -133,7 +373,7 @@ class Masked(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Masked: _TypeAlias = Masked  # noqa: Y015
+Global___MaskedSecrets: _TypeAlias = MaskedSecrets  # noqa: Y015
 
 @_typing.final
 class Pressure(_message.Message):
@@ -147,51 +387,44 @@ class Pressure(_message.Message):
     RATIO_FIELD_NUMBER: _builtins.int
     STAGE_FIELD_NUMBER: _builtins.int
     SHOULD_COMPRESS_FIELD_NUMBER: _builtins.int
-    OVER_FIELD_NUMBER: _builtins.int
+    INCOMPRESSIBLE_FIELD_NUMBER: _builtins.int
     BREAKER_FIELD_NUMBER: _builtins.int
     tokens: _builtins.int
-    """Tokens of the view and of the tools that were last sent with it, as counted and calibrated by the usage that was
-    reported.
-    """
+    """Tokens of the view and of the tools that were last sent with it, as counted and then calibrated by reported usage."""
     limit: _builtins.int
-    """Tokens the model takes: the one that Chat or StreamRequest last named, if it takes less than the task's own or the task
-    names none.
+    """Tokens that the model accepts: of the model that Chat or RenderContext last named, if it accepts fewer than the
+    task's own model or the task names none.
     """
-    limit_source: _builtins.str
-    """Where the limit comes from: `task` (its configuration), `server` (`models`, `context_length` of the provider, or a preset
-    in the server's configuration), `model` (a well-known one), `default` (a guess by provider), or `provider`: the model
-    refused more in Chat, whatever is configured. What it says it takes is the limit then, or half of what it was sent. That
-    is known until another model is asked or the task is opened again.
-    """
+    limit_source: Global___LimitSource.ValueType
+    """Where the limit comes from."""
     ratio: _builtins.float
     """`tokens` divided by `limit`."""
-    stage: _builtins.str
-    """`NORMAL` below 0.6, `WARN` below 0.8, `PRUNE` below 0.9, `AGGRESSIVE` up to 1.0, `EMERGENCY` above."""
+    stage: Global___PressureStage.ValueType
+    """How urgent it is to make the context smaller."""
     should_compress: _builtins.bool
-    """Whether the threshold of the task's compression is reached."""
-    over: _builtins.bool
-    """Whether what may not go (system prompt, pinned messages, calls that wait for results and what is behind them) alone
-    reaches the threshold, so that no compression helps. As the last try has found; a restart forgets it.
+    """Whether the context has reached the threshold of the task's compression."""
+    incompressible: _builtins.bool
+    """Whether the part that must stay (system prompt, pinned messages, calls without results and what follows them)
+    reaches the threshold on its own, so that no compression helps. This is what the last attempt found; a restarted
+    server has forgotten it.
     """
-    breaker: _builtins.str
-    """The breaker of the LLM that summarises for this task: `closed`, or `open` after it failed several times in a row: the
-    built-in summariser is used until the breaker closes. Empty if no LLM summarises.
-    """
+    breaker: Global___BreakerState.ValueType
+    """The circuit breaker in front of the LLM that summarises. Unspecified: no LLM summarises."""
     def __init__(
         self,
         *,
         tokens: _builtins.int = ...,
         limit: _builtins.int = ...,
-        limit_source: _builtins.str = ...,
+        limit_source: Global___LimitSource.ValueType = ...,
         ratio: _builtins.float = ...,
-        stage: _builtins.str = ...,
+        stage: Global___PressureStage.ValueType = ...,
         should_compress: _builtins.bool = ...,
-        over: _builtins.bool = ...,
-        breaker: _builtins.str = ...,
+        incompressible: _builtins.bool = ...,
+        breaker: Global___BreakerState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker", b"breaker", "limit", b"limit", "limit_source", b"limit_source", "over", b"over", "ratio", b"ratio", "should_compress", b"should_compress", "stage", b"stage", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breaker", b"breaker", "incompressible", b"incompressible", "limit", b"limit", "limit_source", b"limit_source", "ratio", b"ratio", "should_compress", b"should_compress", "stage", b"stage", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -199,7 +432,7 @@ Global___Pressure: _TypeAlias = Pressure  # noqa: Y015
 
 @_typing.final
 class Summary(_message.Message):
-    """A summary that stands in the view for the messages it covers."""
+    """A summary that stands in the view for the messages that it covers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -217,30 +450,32 @@ class Summary(_message.Message):
     RATIO_FIELD_NUMBER: _builtins.int
     SECTIONS_JSON_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Its number within the task."""
+    """Its number within the task, from 1."""
     start_seq: _builtins.int
-    """First message it covers."""
+    """The seq of the first message that it covers."""
     end_seq: _builtins.int
-    """Last message it covers."""
+    """The seq of the last message that it covers."""
     summary: _builtins.str
     """The text."""
     compressed_message_count: _builtins.int
-    """How many messages it stands for."""
+    """The number of messages that it stands for."""
     original_tokens: _builtins.int
     """Tokens of these messages."""
     summary_tokens: _builtins.int
     """Tokens of the summary."""
-    strategy: _builtins.str
+    strategy: _task_pb2.CompressionStrategy.ValueType
     """The strategy that made it."""
     model: _builtins.str
-    """The model that wrote it; `extractive` for the built-in one, `agent` where an agent did not say."""
+    """The model that wrote it. `extractive` if the built-in summariser wrote it, `agent` if an agent wrote it and named
+    no model.
+    """
     tokens_saved: _builtins.int
-    """Tokens it saves: `original_tokens` less `summary_tokens`."""
+    """The tokens that it saves: `original_tokens` minus `summary_tokens`."""
     ratio: _builtins.float
     """`summary_tokens` divided by `original_tokens`."""
     sections_json: _builtins.str
-    """If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`
-    and `pending`, whoever wrote it.
+    """If fixed sections were asked for: a JSON object whose keys `goal`, `decisions`, `changes`, `files`, `errors` and
+    `pending` hold lists of text. Empty: the summary has no sections.
     """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
@@ -256,7 +491,7 @@ class Summary(_message.Message):
         compressed_message_count: _builtins.int = ...,
         original_tokens: _builtins.int = ...,
         summary_tokens: _builtins.int = ...,
-        strategy: _builtins.str = ...,
+        strategy: _task_pb2.CompressionStrategy.ValueType = ...,
         model: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         tokens_saved: _builtins.int = ...,

@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -19,10 +20,286 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _TaskStatus:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TaskStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskStatus.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TASK_STATUS_UNSPECIFIED: _TaskStatus.ValueType  # 0
+    """Never sent. Requests with it are refused."""
+    TASK_STATUS_RUNNING: _TaskStatus.ValueType  # 1
+    """It can be worked on under a lease."""
+    TASK_STATUS_PAUSED: _TaskStatus.ValueType  # 2
+    """It was set aside by PauseTask and accepts no messages until ResumeTask."""
+    TASK_STATUS_COMPLETED: _TaskStatus.ValueType  # 3
+    """CompleteTask ended it. Nothing follows."""
+    TASK_STATUS_FAILED: _TaskStatus.ValueType  # 4
+    """FailTask ended it. Nothing follows."""
+
+class TaskStatus(_TaskStatus, metaclass=_TaskStatusEnumTypeWrapper):
+    """Whether a task is being worked on, and how it ended."""
+
+TASK_STATUS_UNSPECIFIED: TaskStatus.ValueType  # 0
+"""Never sent. Requests with it are refused."""
+TASK_STATUS_RUNNING: TaskStatus.ValueType  # 1
+"""It can be worked on under a lease."""
+TASK_STATUS_PAUSED: TaskStatus.ValueType  # 2
+"""It was set aside by PauseTask and accepts no messages until ResumeTask."""
+TASK_STATUS_COMPLETED: TaskStatus.ValueType  # 3
+"""CompleteTask ended it. Nothing follows."""
+TASK_STATUS_FAILED: TaskStatus.ValueType  # 4
+"""FailTask ended it. Nothing follows."""
+Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
+
+class _TaskHealth:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TaskHealthEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskHealth.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TASK_HEALTH_UNSPECIFIED: _TaskHealth.ValueType  # 0
+    """Never sent."""
+    TASK_HEALTH_OK: _TaskHealth.ValueType  # 1
+    """They can be read and written."""
+    TASK_HEALTH_QUARANTINED: _TaskHealth.ValueType  # 2
+    """The log is damaged: it can be read as far as it goes, but not written."""
+    TASK_HEALTH_MISSING: _TaskHealth.ValueType  # 3
+    """Only the catalog knows the task; its directory does not exist."""
+    TASK_HEALTH_NEWER_FORMAT: _TaskHealth.ValueType  # 4
+    """A newer version wrote the task: it can be read, but not written."""
+
+class TaskHealth(_TaskHealth, metaclass=_TaskHealthEnumTypeWrapper):
+    """Whether the files of a task can be used."""
+
+TASK_HEALTH_UNSPECIFIED: TaskHealth.ValueType  # 0
+"""Never sent."""
+TASK_HEALTH_OK: TaskHealth.ValueType  # 1
+"""They can be read and written."""
+TASK_HEALTH_QUARANTINED: TaskHealth.ValueType  # 2
+"""The log is damaged: it can be read as far as it goes, but not written."""
+TASK_HEALTH_MISSING: TaskHealth.ValueType  # 3
+"""Only the catalog knows the task; its directory does not exist."""
+TASK_HEALTH_NEWER_FORMAT: TaskHealth.ValueType  # 4
+"""A newer version wrote the task: it can be read, but not written."""
+Global___TaskHealth: _TypeAlias = TaskHealth  # noqa: Y015
+
+class _Provider:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ProviderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Provider.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROVIDER_UNSPECIFIED: _Provider.ValueType  # 0
+    """The field's comment says which provider this means."""
+    PROVIDER_OPENAI: _Provider.ValueType  # 1
+    """OpenAI, by chat completions."""
+    PROVIDER_OPENAI_RESPONSES: _Provider.ValueType  # 2
+    """OpenAI, by the Responses API."""
+    PROVIDER_ANTHROPIC: _Provider.ValueType  # 3
+    """Anthropic, by the Messages API."""
+    PROVIDER_OLLAMA: _Provider.ValueType  # 4
+    """Ollama, by its own API."""
+    PROVIDER_LMSTUDIO: _Provider.ValueType  # 5
+    """LM Studio, vLLM and other servers, by the chat completions that all of them accept."""
+
+class Provider(_Provider, metaclass=_ProviderEnumTypeWrapper):
+    """The API of a model provider."""
+
+PROVIDER_UNSPECIFIED: Provider.ValueType  # 0
+"""The field's comment says which provider this means."""
+PROVIDER_OPENAI: Provider.ValueType  # 1
+"""OpenAI, by chat completions."""
+PROVIDER_OPENAI_RESPONSES: Provider.ValueType  # 2
+"""OpenAI, by the Responses API."""
+PROVIDER_ANTHROPIC: Provider.ValueType  # 3
+"""Anthropic, by the Messages API."""
+PROVIDER_OLLAMA: Provider.ValueType  # 4
+"""Ollama, by its own API."""
+PROVIDER_LMSTUDIO: Provider.ValueType  # 5
+"""LM Studio, vLLM and other servers, by the chat completions that all of them accept."""
+Global___Provider: _TypeAlias = Provider  # noqa: Y015
+
+class _Durability:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DurabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Durability.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DURABILITY_UNSPECIFIED: _Durability.ValueType  # 0
+    """In a request, this means the server's `durability`."""
+    DURABILITY_GROUP: _Durability.ValueType  # 1
+    """The disk. Calls that arrive at the same time share a sync."""
+    DURABILITY_EACH: _Durability.ValueType  # 2
+    """The disk, by a sync for each call."""
+    DURABILITY_PROCESS: _Durability.ValueType  # 3
+    """The cache of the operating system: the change survives a killed server, but not a power cut."""
+
+class Durability(_Durability, metaclass=_DurabilityEnumTypeWrapper):
+    """What a change must have reached before its call is answered."""
+
+DURABILITY_UNSPECIFIED: Durability.ValueType  # 0
+"""In a request, this means the server's `durability`."""
+DURABILITY_GROUP: Durability.ValueType  # 1
+"""The disk. Calls that arrive at the same time share a sync."""
+DURABILITY_EACH: Durability.ValueType  # 2
+"""The disk, by a sync for each call."""
+DURABILITY_PROCESS: Durability.ValueType  # 3
+"""The cache of the operating system: the change survives a killed server, but not a power cut."""
+Global___Durability: _TypeAlias = Durability  # noqa: Y015
+
+class _TokenCounter:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TokenCounterEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TokenCounter.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TOKEN_COUNTER_UNSPECIFIED: _TokenCounter.ValueType  # 0
+    """In a request, this means the server's `tokens.counter`."""
+    TOKEN_COUNTER_FITTED: _TokenCounter.ValueType  # 1
+    """An estimate, within about a tenth of O200K."""
+    TOKEN_COUNTER_HEURISTIC: _TokenCounter.ValueType  # 2
+    """An estimate by length alone."""
+    TOKEN_COUNTER_O200K: _TokenCounter.ValueType  # 3
+    """The exact count of OpenAI's models from GPT-4o on. The server needs about 12 MB of memory for it."""
+    TOKEN_COUNTER_CL100K: _TokenCounter.ValueType  # 4
+    """The exact count of OpenAI's models before GPT-4o. The server needs about 12 MB of memory for it."""
+
+class TokenCounter(_TokenCounter, metaclass=_TokenCounterEnumTypeWrapper):
+    """How tokens are counted. Each counter counts an image or a file as 765 tokens, whatever its size."""
+
+TOKEN_COUNTER_UNSPECIFIED: TokenCounter.ValueType  # 0
+"""In a request, this means the server's `tokens.counter`."""
+TOKEN_COUNTER_FITTED: TokenCounter.ValueType  # 1
+"""An estimate, within about a tenth of O200K."""
+TOKEN_COUNTER_HEURISTIC: TokenCounter.ValueType  # 2
+"""An estimate by length alone."""
+TOKEN_COUNTER_O200K: TokenCounter.ValueType  # 3
+"""The exact count of OpenAI's models from GPT-4o on. The server needs about 12 MB of memory for it."""
+TOKEN_COUNTER_CL100K: TokenCounter.ValueType  # 4
+"""The exact count of OpenAI's models before GPT-4o. The server needs about 12 MB of memory for it."""
+Global___TokenCounter: _TypeAlias = TokenCounter  # noqa: Y015
+
+class _CompressionStrategy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CompressionStrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CompressionStrategy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPRESSION_STRATEGY_UNSPECIFIED: _CompressionStrategy.ValueType  # 0
+    """In a request, this means the strategy that is configured."""
+    COMPRESSION_STRATEGY_SUMMARIZE: _CompressionStrategy.ValueType  # 1
+    """A summary takes the place of older messages."""
+    COMPRESSION_STRATEGY_COMPACT: _CompressionStrategy.ValueType  # 2
+    """A summary takes the place of everything except what the summariser retains and the newest turns."""
+    COMPRESSION_STRATEGY_PRUNE: _CompressionStrategy.ValueType  # 3
+    """The least important messages are removed."""
+    COMPRESSION_STRATEGY_WINDOW: _CompressionStrategy.ValueType  # 4
+    """Only the newest messages stay."""
+
+class CompressionStrategy(_CompressionStrategy, metaclass=_CompressionStrategyEnumTypeWrapper):
+    """How a context is made smaller (docs/COMPRESSION.md)."""
+
+COMPRESSION_STRATEGY_UNSPECIFIED: CompressionStrategy.ValueType  # 0
+"""In a request, this means the strategy that is configured."""
+COMPRESSION_STRATEGY_SUMMARIZE: CompressionStrategy.ValueType  # 1
+"""A summary takes the place of older messages."""
+COMPRESSION_STRATEGY_COMPACT: CompressionStrategy.ValueType  # 2
+"""A summary takes the place of everything except what the summariser retains and the newest turns."""
+COMPRESSION_STRATEGY_PRUNE: CompressionStrategy.ValueType  # 3
+"""The least important messages are removed."""
+COMPRESSION_STRATEGY_WINDOW: CompressionStrategy.ValueType  # 4
+"""Only the newest messages stay."""
+Global___CompressionStrategy: _TypeAlias = CompressionStrategy  # noqa: Y015
+
+class _Summarizer:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SummarizerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Summarizer.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SUMMARIZER_UNSPECIFIED: _Summarizer.ValueType  # 0
+    """In a request, this means the summariser that is configured."""
+    SUMMARIZER_AUTO: _Summarizer.ValueType  # 1
+    """The LLM if one is configured, otherwise the built-in summariser."""
+    SUMMARIZER_LLM: _Summarizer.ValueType  # 2
+    """The LLM."""
+    SUMMARIZER_EXTRACTIVE: _Summarizer.ValueType  # 3
+    """The built-in summariser, which copies the most important sentences."""
+
+class Summarizer(_Summarizer, metaclass=_SummarizerEnumTypeWrapper):
+    """Who writes summaries."""
+
+SUMMARIZER_UNSPECIFIED: Summarizer.ValueType  # 0
+"""In a request, this means the summariser that is configured."""
+SUMMARIZER_AUTO: Summarizer.ValueType  # 1
+"""The LLM if one is configured, otherwise the built-in summariser."""
+SUMMARIZER_LLM: Summarizer.ValueType  # 2
+"""The LLM."""
+SUMMARIZER_EXTRACTIVE: Summarizer.ValueType  # 3
+"""The built-in summariser, which copies the most important sentences."""
+Global___Summarizer: _TypeAlias = Summarizer  # noqa: Y015
+
+class _TaskComplexity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _TaskComplexityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TaskComplexity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    TASK_COMPLEXITY_UNSPECIFIED: _TaskComplexity.ValueType  # 0
+    """In a request, this means the complexity that is configured."""
+    TASK_COMPLEXITY_SIMPLE: _TaskComplexity.ValueType  # 1
+    """Little; the threshold is 0.5."""
+    TASK_COMPLEXITY_MEDIUM: _TaskComplexity.ValueType  # 2
+    """As usual; the threshold is 0.7."""
+    TASK_COMPLEXITY_COMPLEX: _TaskComplexity.ValueType  # 3
+    """Much; the threshold is 0.85."""
+
+class TaskComplexity(_TaskComplexity, metaclass=_TaskComplexityEnumTypeWrapper):
+    """How much of its history a task is likely to need. Sets the threshold if no threshold is configured."""
+
+TASK_COMPLEXITY_UNSPECIFIED: TaskComplexity.ValueType  # 0
+"""In a request, this means the complexity that is configured."""
+TASK_COMPLEXITY_SIMPLE: TaskComplexity.ValueType  # 1
+"""Little; the threshold is 0.5."""
+TASK_COMPLEXITY_MEDIUM: TaskComplexity.ValueType  # 2
+"""As usual; the threshold is 0.7."""
+TASK_COMPLEXITY_COMPLEX: TaskComplexity.ValueType  # 3
+"""Much; the threshold is 0.85."""
+Global___TaskComplexity: _TypeAlias = TaskComplexity  # noqa: Y015
+
+class _CompressionPreset:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CompressionPresetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CompressionPreset.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPRESSION_PRESET_UNSPECIFIED: _CompressionPreset.ValueType  # 0
+    """In a request, this means the preset that is configured."""
+    COMPRESSION_PRESET_BALANCED: _CompressionPreset.ValueType  # 1
+    """A limit of 8000 tokens, a threshold of 0.8, and a `prune.target` of 0.7."""
+    COMPRESSION_PRESET_CONSERVATIVE: _CompressionPreset.ValueType  # 2
+    """A limit of 6000 tokens, a threshold of 0.6, and a `prune.target` of 0.5."""
+    COMPRESSION_PRESET_AGGRESSIVE: _CompressionPreset.ValueType  # 3
+    """A limit of 12000 tokens, a threshold of 0.9, and a `prune.target` of 0.8."""
+
+class CompressionPreset(_CompressionPreset, metaclass=_CompressionPresetEnumTypeWrapper):
+    """Several settings under one name, each for a setting that is not configured otherwise."""
+
+COMPRESSION_PRESET_UNSPECIFIED: CompressionPreset.ValueType  # 0
+"""In a request, this means the preset that is configured."""
+COMPRESSION_PRESET_BALANCED: CompressionPreset.ValueType  # 1
+"""A limit of 8000 tokens, a threshold of 0.8, and a `prune.target` of 0.7."""
+COMPRESSION_PRESET_CONSERVATIVE: CompressionPreset.ValueType  # 2
+"""A limit of 6000 tokens, a threshold of 0.6, and a `prune.target` of 0.5."""
+COMPRESSION_PRESET_AGGRESSIVE: CompressionPreset.ValueType  # 3
+"""A limit of 12000 tokens, a threshold of 0.9, and a `prune.target` of 0.8."""
+Global___CompressionPreset: _TypeAlias = CompressionPreset  # noqa: Y015
+
 @_typing.final
 class TaskKey(_message.Message):
-    """Where a task comes from: the issue, pull request or ticket it works on. All parts are free text of at most
-    1024 bytes without control characters, and are compared exactly.
+    """The issue, pull request or ticket that a task works on. Each part is free text of at most 1024 bytes without
+    control characters. Parts are compared exactly.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -33,15 +310,15 @@ class TaskKey(_message.Message):
     TASK_TYPE_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
     task_source: _builtins.str
-    """The system it comes from: `github`, `gitlab`, …"""
+    """The system that the task comes from: `github`, `gitlab`, …"""
     owner: _builtins.str
-    """Owner of the repository."""
+    """The owner of the repository."""
     repo: _builtins.str
-    """Name of the repository."""
+    """The name of the repository."""
     task_type: _builtins.str
-    """`issue`, `pull_request`, …"""
+    """The kind of item: `issue`, `pull_request`, …"""
     task_id: _builtins.str
-    """The number or name of the issue."""
+    """The number or name of the item."""
     def __init__(
         self,
         *,
@@ -61,7 +338,7 @@ Global___TaskKey: _TypeAlias = TaskKey  # noqa: Y015
 
 @_typing.final
 class Holder(_message.Message):
-    """Who works on a task."""
+    """A client that works on a task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -69,13 +346,13 @@ class Holder(_message.Message):
     PROCESS_ID_FIELD_NUMBER: _builtins.int
     HOSTNAME_FIELD_NUMBER: _builtins.int
     instance_id: _builtins.str
-    """Random per client, 1 to 128 visible ASCII characters. The lease belongs to it: process ids mean nothing
-    across containers.
+    """Identifies the client: random, 1 to 128 visible ASCII characters. The lease belongs to it, as process ids mean
+    nothing across containers. Required.
     """
     process_id: _builtins.int
-    """For people who look."""
+    """The process of the client, for people who look."""
     hostname: _builtins.str
-    """For people who look; at most 1024 bytes."""
+    """The host of the client, for people who look; at most 1024 bytes."""
     def __init__(
         self,
         *,
@@ -93,8 +370,8 @@ Global___Holder: _TypeAlias = Holder  # noqa: Y015
 
 @_typing.final
 class CompressionConfig(_message.Message):
-    """How a task's context is kept small. What is unset or empty is as the server is configured (docs/CONFIG.md has the
-    defaults).
+    """How the context of a task is kept small. A field that is unset, unspecified or empty has the value of the server's
+    configuration (docs/CONFIG.md lists the defaults).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -122,83 +399,79 @@ class CompressionConfig(_message.Message):
     KEEP_PLAN_FIELD_NUMBER: _builtins.int
     SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
     auto: _builtins.bool
-    """Whether the context is compressed without being asked, in the background, when `should_compress` is reached. If not,
-    pressure is only reported.
+    """Whether the server compresses the context in the background when `should_compress` is reached. If not, it only
+    reports the pressure.
     """
-    strategy: _builtins.str
-    """`summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). If a task names it and no threshold, complexity
-    or preset, its own threshold counts and not the server's: 0.7, and 0.8 for `compact` and `prune`.
+    strategy: Global___CompressionStrategy.ValueType
+    """How the context is made smaller. If a task names a strategy, but no threshold, complexity or preset, the default
+    threshold of that strategy applies and not the server's: 0.7, or 0.8 for COMPACT and PRUNE.
     """
     threshold: _builtins.float
     """The share of the limit at which `should_compress` is reached, over 0 and at most 1."""
     token_threshold: _builtins.int
-    """Tokens at which `should_compress` is reached; wins over `threshold`."""
+    """The tokens at which `should_compress` is reached, at least 1. Takes precedence over `threshold`."""
     max_request_bytes: _builtins.int
-    """Bytes that a request to a provider may have. When the view is larger, its oldest images, sounds and files become
-    notes that name their message; the log keeps them. What the model has not answered yet and pinned messages stay.
-    0: no limit.
+    """The largest request to a provider, in bytes. When the view is larger, notes that name the message take the place of
+    its oldest images, sounds and files; the log keeps them. Messages that the model has not answered yet and pinned
+    messages stay as they are. 0: no limit.
     """
     enabled: _builtins.bool
     """Whether the context is compressed at all, other than by Compress."""
     keep_recent_messages: _builtins.int
-    """Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results."""
+    """The number of newest messages that SUMMARIZE keeps, rounded up to whole groups of calls and results."""
     min_messages: _builtins.int
-    """Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit:
-    then one is enough.
+    """The smallest number of messages that is worth a summary, at least 1. Fewer stay as they are, unless the context is
+    over its limit; then one message is enough.
     """
-    complexity: _builtins.str
-    """`simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given."""
-    preset: _builtins.str
-    """`balanced` (8000 tokens, threshold 0.8, prune.target 0.7), `conservative` (6000, 0.6, 0.5) or `aggressive` (12000, 0.9,
-    0.8): for what is not given otherwise.
-    """
-    summarizer: _builtins.str
-    """Who summarises: `auto` (the LLM if one is configured, else the built-in one), `llm` or `extractive`."""
-    provider: _builtins.str
-    """The provider that summarises. Empty: the task's own, or the server's."""
+    complexity: Global___TaskComplexity.ValueType
+    """How much of its history the task is likely to need; sets the threshold if none is configured."""
+    preset: Global___CompressionPreset.ValueType
+    """Several settings under one name."""
+    summarizer: Global___Summarizer.ValueType
+    """Who writes summaries."""
+    provider: Global___Provider.ValueType
+    """The provider that summarises. Unspecified: the task's own, otherwise the server's."""
     model: _builtins.str
-    """The model that summarises. Empty: the task's own, or the provider's."""
+    """The model that summarises. Empty: the task's own, otherwise the provider's."""
     summary_prompt: _builtins.str
-    """What the summariser is asked, instead of the built-in words; at most 16 KiB."""
+    """The instructions for the summariser, instead of the built-in ones; at most 16 KiB."""
     final_summary_prompt: _builtins.str
-    """The same for the summary of a task that ends."""
+    """The instructions for the summary of a task that ends, instead of the built-in ones; at most 16 KiB."""
     retain_prompt: _builtins.str
-    """With `compact`: asks the summariser for what is to be kept word for word, beside the summary."""
+    """With COMPACT: the instructions for what to keep word for word beside the summary; at most 16 KiB."""
     retain_last_turns: _builtins.int
-    """With `compact`: turns at the end that stay."""
+    """With COMPACT: the number of newest turns that stay."""
     structured: _builtins.bool
     """Whether summaries have fixed sections: goal, decisions, changes, files, errors, pending."""
     keep_plan: _builtins.bool
-    """Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is
-    compressed.
-    """
+    """Whether the newest plan stays in the view when the view is compressed: word for word, up to a quarter of the limit."""
     summary_tokens: _builtins.int
-    """Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
-    is more, and no more than the goal leaves room for.
+    """The largest summary, in tokens, at least 1. Unset: a third of the messages that it covers, but no more than a tenth
+    of the limit (or 4000 tokens, if that is more) and no more than fits beside what stays.
     """
     @_builtins.property
     def summary_directives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Added to what the summariser is asked, one by one."""
+        """Sentences that are added to the instructions, in order; at most 64."""
 
     @_builtins.property
     def retain_directives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Added to that, one by one."""
+        """Sentences that are added to `retain_prompt`, in order; at most 64."""
 
     def __init__(
         self,
         *,
         auto: _builtins.bool | None = ...,
-        strategy: _builtins.str = ...,
+        strategy: Global___CompressionStrategy.ValueType = ...,
         threshold: _builtins.float | None = ...,
         token_threshold: _builtins.int | None = ...,
         max_request_bytes: _builtins.int | None = ...,
         enabled: _builtins.bool | None = ...,
         keep_recent_messages: _builtins.int | None = ...,
         min_messages: _builtins.int | None = ...,
-        complexity: _builtins.str = ...,
-        preset: _builtins.str = ...,
-        summarizer: _builtins.str = ...,
-        provider: _builtins.str = ...,
+        complexity: Global___TaskComplexity.ValueType = ...,
+        preset: Global___CompressionPreset.ValueType = ...,
+        summarizer: Global___Summarizer.ValueType = ...,
+        provider: Global___Provider.ValueType = ...,
         model: _builtins.str = ...,
         summary_prompt: _builtins.str = ...,
         final_summary_prompt: _builtins.str = ...,
@@ -263,7 +536,7 @@ Global___CompressionConfig: _TypeAlias = CompressionConfig  # noqa: Y015
 
 @_typing.final
 class PruneConfig(_message.Message):
-    """How `prune` chooses. What is unset is as the server is configured."""
+    """How PRUNE chooses messages. A field that is unset has the value of the server's configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -272,13 +545,13 @@ class PruneConfig(_message.Message):
     ROLE_WEIGHT_FIELD_NUMBER: _builtins.int
     CONTENT_WEIGHT_FIELD_NUMBER: _builtins.int
     target: _builtins.float
-    """The share of the limit that is left, over 0 and at most 1."""
+    """The share of the limit that PRUNE leaves, over 0 and at most 1."""
     recency_weight: _builtins.float
-    """What the place of a group counts: 0 to 1."""
+    """The weight of a group's position, from 0 to 1."""
     role_weight: _builtins.float
-    """What the speaker counts: 0 to 1."""
+    """The weight of the speaker's role, from 0 to 1."""
     content_weight: _builtins.float
-    """What the content counts: 0 to 1."""
+    """The weight of the content, from 0 to 1."""
     def __init__(
         self,
         *,
@@ -312,16 +585,16 @@ Global___PruneConfig: _TypeAlias = PruneConfig  # noqa: Y015
 
 @_typing.final
 class WindowConfig(_message.Message):
-    """What `window` keeps: of the two the smaller. With neither, half of the limit."""
+    """What WINDOW keeps: the smaller of the two. With neither field, it keeps half of the limit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGES_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     messages: _builtins.int
-    """Messages at the end, rounded outwards to whole groups. Those that may not go do not count."""
+    """The number of newest messages, rounded up to whole groups, at least 1. Messages that must stay are not counted."""
     tokens: _builtins.int
-    """Tokens at the end. Those of what may not go count."""
+    """The tokens of the newest messages, at least 1. Messages that must stay are counted."""
     def __init__(
         self,
         *,
@@ -345,17 +618,17 @@ Global___WindowConfig: _TypeAlias = WindowConfig  # noqa: Y015
 
 @_typing.final
 class InheritanceConfig(_message.Message):
-    """What a task takes over from an earlier one. What is unset is as the server is configured."""
+    """What a task inherits from an earlier task. A field that is unset has the value of the server's configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ENABLED_FIELD_NUMBER: _builtins.int
     MAX_SUMMARY_TOKENS_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Whether `inherit` AUTO looks for an earlier task."""
+    """Whether INHERIT_MODE_AUTO looks for an earlier task."""
     max_summary_tokens: _builtins.int
-    """Most tokens of what is taken over; at least 200. It never has more than a quarter of the task's limit, or 200 tokens if
-    that is more.
+    """The most tokens that are inherited, at least 200. A task never inherits more than a quarter of its limit, or 200
+    tokens if that is more.
     """
     def __init__(
         self,
@@ -380,7 +653,7 @@ Global___InheritanceConfig: _TypeAlias = InheritanceConfig  # noqa: Y015
 
 @_typing.final
 class OutputsConfig(_message.Message):
-    """How the outputs of tools are shown. What is unset is as the server is configured."""
+    """How tool outputs are shown in the view. A field that is unset has the value of the server's configuration."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -391,20 +664,23 @@ class OutputsConfig(_message.Message):
     TAIL_BYTES_FIELD_NUMBER: _builtins.int
     PROTECTED_TOOLS_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
-    """Whether outputs in the view are trimmed when they pass their budget."""
+    """Whether outputs in the view are trimmed when they exceed their budget."""
     budget_tokens: _builtins.int
-    """Tokens that outputs in the view may have together, once the view has half of the limit; the oldest are trimmed then, to a
-    third of it. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but never over half of the limit.
+    """The tokens that outputs in the view may have together, at least 1. When they have more and the view has half of the
+    limit, the oldest outputs are trimmed until a third of the budget is left. Unset: a quarter of the limit, at least
+    20 000 and at most 60 000 tokens, but never more than half of the limit.
     """
     max_message_bytes: _builtins.int
-    """Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here."""
+    """The most bytes that one message shows of an output: 1 KiB to 1 MiB, and never more than an eighth of the largest
+    message.
+    """
     max_line_length: _builtins.int
-    """Longest line of a view, in characters."""
+    """The most characters that are shown of a line."""
     tail_bytes: _builtins.int
-    """Bytes of a view that show the end of the output; at most half of it."""
+    """How many of `max_message_bytes` show the end of the output; at most half."""
     @_builtins.property
     def protected_tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Tools whose outputs are never trimmed; a compression may cut them to head and tail, or summarise them."""
+        """Tools whose outputs are never trimmed; at most 64. A compression may still cut or summarise these outputs."""
 
     def __init__(
         self,
@@ -445,7 +721,7 @@ Global___OutputsConfig: _TypeAlias = OutputsConfig  # noqa: Y015
 
 @_typing.final
 class TaskConfig(_message.Message):
-    """The configuration of a task."""
+    """The configuration of a task; at most 64 KiB in all."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -453,51 +729,51 @@ class TaskConfig(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     CONTEXT_LENGTH_FIELD_NUMBER: _builtins.int
     DURABILITY_FIELD_NUMBER: _builtins.int
-    COMPRESSION_FIELD_NUMBER: _builtins.int
-    EXTRA_JSON_FIELD_NUMBER: _builtins.int
     TOKEN_COUNTER_FIELD_NUMBER: _builtins.int
+    COMPRESSION_FIELD_NUMBER: _builtins.int
     PRUNE_FIELD_NUMBER: _builtins.int
     WINDOW_FIELD_NUMBER: _builtins.int
     INHERITANCE_FIELD_NUMBER: _builtins.int
     OUTPUTS_FIELD_NUMBER: _builtins.int
+    EXTRA_JSON_FIELD_NUMBER: _builtins.int
     llm_provider: _builtins.str
-    """The provider the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`."""
+    """The provider that the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`, or the name
+    of one that the server does not know. Free text of at most 1024 bytes, as the server stores any name. Chat works
+    only with the five that are listed here.
+    """
     model: _builtins.str
-    """The model the agent talks to."""
+    """The model that the agent talks to; at most 1024 bytes."""
     context_length: _builtins.int
-    """Tokens the model takes, whichever is asked. Unset: what the server knows of the model or of the provider, or a guess;
-    `limit_source` tells. What a model has refused counts more.
+    """The tokens that the model accepts, at least 1. Unset: what the server knows of the model or of the provider, or a
+    guess; `Pressure.limit_source` says which. What a model has refused counts more.
     """
-    durability: _builtins.str
-    """`group`, `each` or `process`. Empty: as the server is configured."""
+    durability: Global___Durability.ValueType
+    """What a change must have reached before its call is answered. Unspecified: the server's `durability`."""
+    token_counter: Global___TokenCounter.ValueType
+    """How tokens are counted. Unspecified: the server's `tokens.counter`. A change applies to messages that are appended
+    later; older messages keep the tokens that they were appended with.
+    """
     extra_json: _builtins.str
-    """Keys of the agent's own, as a JSON object; kept as they are. The whole configuration takes at most 64 KiB."""
-    token_counter: _builtins.str
-    """How tokens are counted: `fitted` (estimated, within a tenth or so of `o200k`), `heuristic` (by length alone), `o200k`
-    or `cl100k` (exactly, as OpenAI's models from GPT-4o on and before it; the server needs about 12 MB of memory for
-    each that is in use). An image or a file counts 765 with each of them, whatever its size. Empty: the server's
-    `tokens.counter`. A change is for messages that come later: those that are there keep the tokens they were
-    appended with.
-    """
+    """The agent's own keys, as a JSON object. The server keeps them as they are."""
     @_builtins.property
     def compression(self) -> Global___CompressionConfig:
-        """How its context is kept small."""
+        """How the context is kept small."""
 
     @_builtins.property
     def prune(self) -> Global___PruneConfig:
-        """How `prune` chooses."""
+        """How PRUNE chooses messages."""
 
     @_builtins.property
     def window(self) -> Global___WindowConfig:
-        """What `window` keeps."""
+        """What WINDOW keeps."""
 
     @_builtins.property
     def inheritance(self) -> Global___InheritanceConfig:
-        """What it takes over from an earlier task."""
+        """What the task inherits from an earlier task."""
 
     @_builtins.property
     def outputs(self) -> Global___OutputsConfig:
-        """How the outputs of tools are shown."""
+        """How tool outputs are shown in the view."""
 
     def __init__(
         self,
@@ -505,14 +781,14 @@ class TaskConfig(_message.Message):
         llm_provider: _builtins.str = ...,
         model: _builtins.str = ...,
         context_length: _builtins.int | None = ...,
-        durability: _builtins.str = ...,
+        durability: Global___Durability.ValueType = ...,
+        token_counter: Global___TokenCounter.ValueType = ...,
         compression: Global___CompressionConfig | None = ...,
-        extra_json: _builtins.str = ...,
-        token_counter: _builtins.str = ...,
         prune: Global___PruneConfig | None = ...,
         window: Global___WindowConfig | None = ...,
         inheritance: Global___InheritanceConfig | None = ...,
         outputs: Global___OutputsConfig | None = ...,
+        extra_json: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_context_length", b"_context_length", "compression", b"compression", "context_length", b"context_length", "inheritance", b"inheritance", "outputs", b"outputs", "prune", b"prune", "window", b"window"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -526,45 +802,45 @@ Global___TaskConfig: _TypeAlias = TaskConfig  # noqa: Y015
 
 @_typing.final
 class Lease(_message.Message):
-    """Who holds a task, and since when."""
+    """The right of one client to change a task."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     HOLDER_FIELD_NUMBER: _builtins.int
-    ACQUIRED_TIME_FIELD_NUMBER: _builtins.int
-    RENEWED_TIME_FIELD_NUMBER: _builtins.int
+    ACQUIRE_TIME_FIELD_NUMBER: _builtins.int
+    RENEW_TIME_FIELD_NUMBER: _builtins.int
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
-    """Rises with each new holder. Mutating calls carry it."""
+    """Rises by at least 1 with each new lease of the task. Mutating calls carry it as `lease_generation`."""
     @_builtins.property
     def holder(self) -> Global___Holder:
-        """Whose it is."""
+        """The client that holds the lease."""
 
     @_builtins.property
-    def acquired_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was taken."""
+    def acquire_time(self) -> _timestamp_pb2.Timestamp:
+        """When the holder acquired it."""
 
     @_builtins.property
-    def renewed_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last renewed: by RenewLease, or by any accepted change."""
+    def renew_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was last renewed, by RenewLease or by an accepted change."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """When it ends if it is not renewed."""
+        """When it expires if it is not renewed."""
 
     def __init__(
         self,
         *,
         generation: _builtins.int = ...,
         holder: Global___Holder | None = ...,
-        acquired_time: _timestamp_pb2.Timestamp | None = ...,
-        renewed_time: _timestamp_pb2.Timestamp | None = ...,
+        acquire_time: _timestamp_pb2.Timestamp | None = ...,
+        renew_time: _timestamp_pb2.Timestamp | None = ...,
         expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acquired_time", b"acquired_time", "expire_time", b"expire_time", "holder", b"holder", "renewed_time", b"renewed_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acquire_time", b"acquire_time", "expire_time", b"expire_time", "holder", b"holder", "renew_time", b"renew_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquired_time", b"acquired_time", "expire_time", b"expire_time", "generation", b"generation", "holder", b"holder", "renewed_time", b"renewed_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acquire_time", b"acquire_time", "expire_time", b"expire_time", "generation", b"generation", "holder", b"holder", "renew_time", b"renew_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -572,7 +848,7 @@ Global___Lease: _TypeAlias = Lease  # noqa: Y015
 
 @_typing.final
 class TaskStatistics(_message.Message):
-    """A task's counters. Those that `tasks.db` has too have its names."""
+    """The counters of a task. Those that the table `tasks` of tasks.db has too are named as its columns."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -592,27 +868,27 @@ class TaskStatistics(_message.Message):
     PINNED_MESSAGES_FIELD_NUMBER: _builtins.int
     BYTES_ON_DISK_FIELD_NUMBER: _builtins.int
     total_messages: _builtins.int
-    """Messages in the log. Nothing is ever taken out of it."""
+    """Messages in the log. None is ever removed."""
     message_tokens: _builtins.int
     """Tokens of all messages in the log, as counted when they were appended."""
     view_messages: _builtins.int
-    """Messages in the view: what the model sees."""
+    """Messages in the view."""
     view_tokens: _builtins.int
-    """Tokens in the view, as counted when its messages were appended and before they are calibrated."""
+    """Tokens of the view, as counted when its messages were appended and before calibration."""
     view_bytes: _builtins.int
     """Bytes of the view: `total_bytes` of StreamCurrent."""
     llm_call_count: _builtins.int
-    """Calls of the LLM: those made here, by Chat and for summaries, and those reported by RecordUsage and UpdateStatistics."""
+    """Calls of the LLM: those of Chat and of the summariser, and those reported by RecordUsage and UpdateStatistics."""
     total_tokens: _builtins.int
     """Tokens of these calls, as providers charged them or as they were reported."""
     tool_call_count: _builtins.int
-    """Tool calls: those recorded by RecordToolCall and those reported by UpdateStatistics."""
+    """Tool calls: those recorded by RecordToolCall and PutToolOutput, and those reported by UpdateStatistics."""
     total_tool_calls: _builtins.int
-    """Tool calls that were recorded by RecordToolCall."""
+    """Records in tools.jsonl."""
     tool_success_count: _builtins.int
-    """Recorded tool calls that ended well."""
+    """Records in tools.jsonl whose status is SUCCESS."""
     compression_count: _builtins.int
-    """Compactions: those made here and those reported by UpdateStatistics."""
+    """Compactions: those of this server and those reported by UpdateStatistics."""
     total_summaries: _builtins.int
     """Summaries in the log."""
     total_plans: _builtins.int
@@ -650,10 +926,11 @@ Global___TaskStatistics: _TypeAlias = TaskStatistics  # noqa: Y015
 
 @_typing.final
 class Task(_message.Message):
-    """A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `directory`, `lease`,
-    `lease_generation`, `last_seq`, `has_plan`, `view_generation`, `final_summary`, `inherited_from`, of `config` all but
-    llm_provider, model and context_length, and of `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
-    compression_count and total_summaries.
+    """A task. ListTasks answers from the catalog and leaves these fields empty, as only the task's own files hold them:
+    `lease`, `lease_generation`, `has_plan`, `directory`, `view_generation`, `last_seq`, `final_summary`,
+    `inherited_from`, all of `config` except llm_provider, model and context_length, and all of `statistics` except
+    total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls, compression_count and
+    total_summaries.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -682,44 +959,42 @@ class Task(_message.Message):
     uuid: _builtins.str
     """Its id: a UUID in the usual hyphenated form."""
     user: _builtins.str
-    """Who it is for."""
-    status: _builtins.str
-    """`running`, `paused`, `completed` or `failed`."""
-    health: _builtins.str
-    """`ok`; `quarantined`: its log is damaged, so it can be read, not written; `missing`: only the catalog knows
-    it; `newer_format`: a newer version wrote it, so it can be read, not written.
-    """
+    """The person or program that the task works for."""
+    status: Global___TaskStatus.ValueType
+    """Whether the task is being worked on, and how it ended."""
+    health: Global___TaskHealth.ValueType
+    """Whether its files can be used."""
     error_message: _builtins.str
-    """Why it failed."""
+    """Why the task failed; empty if it did not."""
     lease_generation: _builtins.int
-    """The newest lease generation there ever was."""
+    """The newest lease generation that the task ever had."""
     has_plan: _builtins.bool
     """Whether it has a plan."""
     directory: _builtins.str
-    """Its directory, relative to the server's data directory: `running/UUID`."""
+    """Its directory, relative to the data directory of the server: `running/UUID`."""
     view_generation: _builtins.int
-    """Ordinal of the rewrite that made its view; 0 if there was none."""
+    """The ordinal of the rewrite that made its view; 0 if the view was never rewritten."""
     last_seq: _builtins.int
-    """The last message that is durable."""
+    """The seq of the last durable message; 0 if there is none."""
     final_summary: _builtins.str
-    """What is to be remembered of it, once it has ended. Only in GetTask."""
+    """The final summary, once the task has ended. Only GetTask answers it."""
     process_id: _builtins.int
-    """The newest process that held it: for people who look."""
+    """The process of the newest holder, for people who look."""
     hostname: _builtins.str
-    """The newest host that held it: for people who look."""
+    """The host of the newest holder, for people who look."""
     inherited_from: _builtins.str
-    """The task that this one took over from when it was started; empty if there was none."""
+    """The id of the task that this task inherited from; empty if it inherited nothing."""
     @_builtins.property
     def key(self) -> Global___TaskKey:
-        """Where it comes from."""
+        """The item that the task works on."""
 
     @_builtins.property
     def config(self) -> Global___TaskConfig:
-        """Its configuration as it is now."""
+        """Its configuration."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made."""
+        """When it was created."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
@@ -727,15 +1002,15 @@ class Task(_message.Message):
 
     @_builtins.property
     def complete_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was completed or failed."""
+        """When it was completed or failed; unset until then."""
 
     @_builtins.property
     def lease(self) -> Global___Lease:
-        """The newest lease; not set if the task does not run. One whose expire_time is past can be taken over."""
+        """The newest lease; unset if the task is not running. A lease whose expire_time is past can be taken over."""
 
     @_builtins.property
     def statistics(self) -> Global___TaskStatistics:
-        """Counters."""
+        """Its counters."""
 
     def __init__(
         self,
@@ -743,8 +1018,8 @@ class Task(_message.Message):
         uuid: _builtins.str = ...,
         key: Global___TaskKey | None = ...,
         user: _builtins.str = ...,
-        status: _builtins.str = ...,
-        health: _builtins.str = ...,
+        status: Global___TaskStatus.ValueType = ...,
+        health: Global___TaskHealth.ValueType = ...,
         error_message: _builtins.str = ...,
         config: Global___TaskConfig | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,

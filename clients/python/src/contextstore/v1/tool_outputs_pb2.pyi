@@ -23,7 +23,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ToolOutputRef(_message.Message):
-    """An output that is kept."""
+    """Identifies a stored output."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -33,15 +33,15 @@ class ToolOutputRef(_message.Message):
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     BLAKE3_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """Names it within its task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of a message."""
+    """Its id within the task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of message N."""
     byte_size: _builtins.int
-    """Bytes of it, after secrets were masked."""
+    """Its size in bytes, after secrets were masked."""
     line_count: _builtins.int
-    """Lines of it: those that end in a line feed, and one more if something follows the last."""
+    """Its number of lines. Text after the last line feed counts as a line."""
     media_type: _builtins.str
-    """What it is, as it was put first."""
+    """The media type that it was first stored with."""
     blake3: _builtins.str
-    """BLAKE3 of its bytes, in 64 hex digits."""
+    """The BLAKE3 hash of its bytes, in 64 hex digits."""
     def __init__(
         self,
         *,
@@ -61,43 +61,43 @@ Global___ToolOutputRef: _TypeAlias = ToolOutputRef  # noqa: Y015
 
 @_typing.final
 class OutputRecord(_message.Message):
-    """A tool call to be recorded with its output: fields of RecordToolCallRequest."""
+    """A tool call to record with its output. The tool and the output are those of the header."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ARGUMENTS_JSON_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
-    DURATION_MS_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
     arguments_json: _builtins.str
-    """What it was called with: any JSON."""
-    status: _builtins.str
-    """`success` (also if empty) or `error`."""
+    """The arguments: any JSON. Empty: none."""
+    status: _message_pb2.ToolCallStatus.ValueType
+    """How the execution ended. Unspecified: SUCCESS."""
     error: _builtins.str
-    """Why it failed."""
-    duration_ms: _builtins.int
-    """How long it took."""
+    """Why the tool failed; empty if it did not."""
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long the tool ran; stored in whole milliseconds. Unset: unknown."""
+
     def __init__(
         self,
         *,
         arguments_json: _builtins.str = ...,
-        status: _builtins.str = ...,
+        status: _message_pb2.ToolCallStatus.ValueType = ...,
         error: _builtins.str = ...,
-        duration_ms: _builtins.int | None = ...,
+        duration: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "duration_ms", b"duration_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms", "arguments_json", b"arguments_json", "duration_ms", b"duration_ms", "error", b"error", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments_json", b"arguments_json", "duration", b"duration", "error", b"error", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__duration_ms: _TypeAlias = _typing.Literal["duration_ms"]  # noqa: Y015
-    _WhichOneofArgType__duration_ms: _TypeAlias = _typing.Literal["_duration_ms", b"_duration_ms"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_ms) -> _WhichOneofReturnType__duration_ms | None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OutputRecord: _TypeAlias = OutputRecord  # noqa: Y015
 
 @_typing.final
 class PutToolOutputHeader(_message.Message):
-    """What an output is, and what is to be done with it."""
+    """What an output is, and what to do with it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -115,36 +115,36 @@ class PutToolOutputHeader(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     tool_name: _builtins.str
-    """The tool that it comes from. Required with `append` and `record`; at most 1024 bytes."""
+    """The tool that the output comes from; at most 1024 bytes. Required with `append` and `record`."""
     tool_call_id: _builtins.str
-    """The call that it answers. Required with `append`."""
+    """The id of the tool call that the output answers; at most 1024 bytes. Required with `append`."""
     media_type: _builtins.str
-    """Its media type, at most 255 bytes. Empty: `text/plain` if it is UTF-8 without NUL, else `application/octet-stream`."""
+    """The media type; at most 255 bytes. Empty: `text/plain` if the output is UTF-8 without NUL, otherwise
+    `application/octet-stream`.
+    """
     content: _builtins.bytes
-    """The whole output, if it is small enough for one message: no data follows."""
+    """The whole output, if it is small enough for one request; no data follows then. Unset: the output follows as data."""
     append: _builtins.bool
-    """Appends the tool message with the view and the ref."""
+    """Whether to append the tool message with the shown part and the ref."""
     max_line_length: _builtins.int
-    """Longest line of the view, in characters. 0: as configured (`outputs.max_line_length`)."""
+    """The most characters that are shown of a line, 2 to 1 048 576; 0: as configured (`outputs.max_line_length`)."""
     max_message_bytes: _builtins.int
-    """Largest view, in bytes: 1 KiB to 1 MiB, and an eighth of a message at most. 0: as configured
-    (`outputs.max_message_bytes`).
+    """The most bytes that are shown of the output: 1 KiB to 1 MiB, and at most an eighth of the largest message. 0: as
+    configured (`outputs.max_message_bytes`).
     """
     tail_bytes: _builtins.int
-    """Bytes of the view, at most half, that show the end of the output rather than its beginning. Unset: as configured
-    (`outputs.tail_bytes`).
-    """
+    """How many of `max_message_bytes` show the end of the output; at most half. Unset: as configured (`outputs.tail_bytes`)."""
     as_parts: _builtins.bool
-    """Shows an image or a document that is small enough as a content part instead of a placeholder."""
+    """Whether to show a small image or document as a content part instead of a placeholder."""
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     @_builtins.property
     def record(self) -> Global___OutputRecord:
-        """Records the tool call in tools.jsonl."""
+        """The tool call to record in tools.jsonl. Unset: none."""
 
     def __init__(
         self,
@@ -180,17 +180,17 @@ Global___PutToolOutputHeader: _TypeAlias = PutToolOutputHeader  # noqa: Y015
 
 @_typing.final
 class PutToolOutputRequest(_message.Message):
-    """A piece of an output."""
+    """A request of PutToolOutput."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     HEADER_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """The next bytes; best are pieces of 64 KiB to 1 MiB."""
+    """The next bytes of the output; 64 KiB to 1 MiB per request are best."""
     @_builtins.property
     def header(self) -> Global___PutToolOutputHeader:
-        """What follows is."""
+        """What the output is, and what to do with it."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ Global___PutToolOutputRequest: _TypeAlias = PutToolOutputRequest  # noqa: Y015
 
 @_typing.final
 class PutToolOutputResponse(_message.Message):
-    """The output is on disk."""
+    """The response of PutToolOutput: the output is on disk."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -225,30 +225,30 @@ class PutToolOutputResponse(_message.Message):
     PRESSURE_FIELD_NUMBER: _builtins.int
     MASKED_FIELD_NUMBER: _builtins.int
     view: _builtins.str
-    """What the model is to be shown: the content of the tool message. Empty with `view_json`."""
+    """The text to show to the model: the content of the tool message. Empty with `view_json`."""
     view_json: _builtins.str
-    """The same as an array of content parts, if `as_parts` made it one."""
+    """The same as a JSON array of content parts, if `as_parts` made it one."""
     truncated: _builtins.bool
-    """Whether the view leaves something out."""
+    """Whether `view` leaves something out."""
     seq: _builtins.int
-    """With `append`: the number of the message."""
+    """With `append`: the number of the message, from 1."""
     tool_seq: _builtins.int
-    """With `record`: the number of the record in tools.jsonl."""
+    """With `record`: the number of the record in tools.jsonl, from 1."""
     tokens: _builtins.int
-    """Tokens of the message, or of the view."""
+    """The tokens of the message, or of `view`."""
     duplicate: _builtins.bool
-    """Whether a call with the same request_id had done it before."""
+    """Whether an earlier call with the same request_id had done all of it."""
     @_builtins.property
     def ref(self) -> Global___ToolOutputRef:
-        """How to read it."""
+        """The ref of the output."""
 
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
         """With `append`: how full the context is."""
 
     @_builtins.property
-    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.Masked]:
-        """What was masked in the output."""
+    def masked(self) -> _containers.RepeatedCompositeFieldContainer[_message_pb2.MaskedSecrets]:
+        """The secrets that were masked in the output before it was written."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class PutToolOutputResponse(_message.Message):
         tokens: _builtins.int = ...,
         duplicate: _builtins.bool = ...,
         pressure: _message_pb2.Pressure | None = ...,
-        masked: _abc.Iterable[_message_pb2.Masked] | None = ...,
+        masked: _abc.Iterable[_message_pb2.MaskedSecrets] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pressure", b"pressure", "ref", b"ref"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -274,7 +274,7 @@ Global___PutToolOutputResponse: _TypeAlias = PutToolOutputResponse  # noqa: Y015
 
 @_typing.final
 class ReadToolOutputRequest(_message.Message):
-    """Asks for lines or bytes of an output."""
+    """The request of ReadToolOutput."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -285,19 +285,19 @@ class ReadToolOutputRequest(_message.Message):
     RAW_FIELD_NUMBER: _builtins.int
     MAX_LINE_LENGTH_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     ref_id: _builtins.str
-    """The output: its ref (`out-…`), or `seq=N` for the text of message N, as a note in the place of an output that was never
-    stored names it.
+    """The output: its ref (`out-…`), or `seq=N` for the text of message N, as placeholders name an output that was never
+    stored.
     """
     offset: _builtins.int
-    """Lines to skip, or bytes with `raw`."""
+    """The number of lines to skip, or of bytes with `raw`."""
     limit: _builtins.int
-    """Most lines, or bytes with `raw`; 0: all that follow."""
+    """The most lines to return, or bytes with `raw`; 0: all that follow."""
     raw: _builtins.bool
-    """The bytes as they are, instead of numbered lines."""
+    """Whether to return the bytes as they are instead of numbered lines."""
     max_line_length: _builtins.int
-    """Longest line, in characters; what is longer is cut, and `…` says so. 0: as it is."""
+    """The most characters of a line, at least 2; a longer line is cut and ends with `…`. Not with `raw`. 0: no limit."""
     def __init__(
         self,
         *,
@@ -318,18 +318,18 @@ Global___ReadToolOutputRequest: _TypeAlias = ReadToolOutputRequest  # noqa: Y015
 
 @_typing.final
 class ReadToolOutputResponse(_message.Message):
-    """More of an output."""
+    """A response of ReadToolOutput: a chunk."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DATA_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """Lines, each as its number (from 1) right-aligned in six columns, a tab, and its text; or bytes with `raw`. What is not
-    UTF-8 in a line is shown as U+FFFD. A chunk may end inside a line.
+    """Lines: each is its number (from 1) right-aligned in six columns, a tab, and its text, where U+FFFD stands for bytes that
+    are not UTF-8. With `raw`, bytes. A chunk may end within a line.
     """
     position: _builtins.int
-    """Number of the first line that begins in this chunk (0 if none does), or the offset of its first byte with `raw`."""
+    """The number of the first line that begins in this chunk (0 if none does), or the offset of the first byte with `raw`."""
     def __init__(
         self,
         *,
@@ -346,7 +346,7 @@ Global___ReadToolOutputResponse: _TypeAlias = ReadToolOutputResponse  # noqa: Y0
 
 @_typing.final
 class GrepToolOutputRequest(_message.Message):
-    """Asks for lines that match."""
+    """The request of GrepToolOutput."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -360,23 +360,23 @@ class GrepToolOutputRequest(_message.Message):
     MAX_MATCHES_FIELD_NUMBER: _builtins.int
     MAX_LINE_LENGTH_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     ref_id: _builtins.str
     """The output: its ref, or `seq=N` for the text of message N. Empty: all outputs of the task, in the order of their refs."""
     pattern: _builtins.str
-    """A regular expression, as ripgrep takes it; at most 4096 bytes. Required."""
+    """A regular expression in the syntax of ripgrep; at most 4096 bytes. Required."""
     ignore_case: _builtins.bool
-    """Whether upper and lower case are the same."""
+    """Whether to ignore the difference between upper and lower case."""
     fixed: _builtins.bool
-    """The pattern is plain text."""
+    """Whether the pattern is plain text instead of a regular expression."""
     before: _builtins.int
-    """Lines to show before each match, at most 1000."""
+    """The number of lines to return before each match, at most 1000."""
     after: _builtins.int
-    """Lines to show after each match, at most 1000."""
+    """The number of lines to return after each match, at most 1000."""
     max_matches: _builtins.int
-    """Most matches, over all outputs; 0: all."""
+    """The most matches, over all outputs; 0: no limit."""
     max_line_length: _builtins.int
-    """Longest line, in characters; what is longer is cut around its first match, and `…` says so. 0: 2000."""
+    """The most characters of a line, 3 to 1 048 576; a longer line is cut around its first match and marked with `…`. 0: 2000."""
     def __init__(
         self,
         *,
@@ -400,7 +400,7 @@ Global___GrepToolOutputRequest: _TypeAlias = GrepToolOutputRequest  # noqa: Y015
 
 @_typing.final
 class GrepLine(_message.Message):
-    """A line that matches or stands near one."""
+    """A line that matches, or that is near one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -410,15 +410,15 @@ class GrepLine(_message.Message):
     IS_MATCH_FIELD_NUMBER: _builtins.int
     GAP_BEFORE_FIELD_NUMBER: _builtins.int
     ref_id: _builtins.str
-    """Its output, as it is asked for."""
+    """The output, as the request named it or by its ref."""
     line_number: _builtins.int
-    """Its number, from 1."""
+    """The number of the line, from 1."""
     text: _builtins.str
-    """Its text, without the line end. What is not UTF-8 is shown as U+FFFD."""
+    """The text without the line end; U+FFFD stands for bytes that are not UTF-8."""
     is_match: _builtins.bool
-    """Whether it matches, rather than standing near one that does."""
+    """Whether the line matches; false for a line near a match."""
     gap_before: _builtins.bool
-    """Whether lines are left out between this and the one before."""
+    """Whether lines were left out between the previous line and this one."""
     def __init__(
         self,
         *,
@@ -438,7 +438,7 @@ Global___GrepLine: _TypeAlias = GrepLine  # noqa: Y015
 
 @_typing.final
 class GrepToolOutputResponse(_message.Message):
-    """More lines."""
+    """A response of GrepToolOutput: a batch of lines."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -446,9 +446,9 @@ class GrepToolOutputResponse(_message.Message):
     MATCHES_FIELD_NUMBER: _builtins.int
     LIMITED_FIELD_NUMBER: _builtins.int
     matches: _builtins.int
-    """In the last response: how many lines matched in all."""
+    """Only in the last response: the number of lines that match."""
     limited: _builtins.bool
-    """In the last response: whether it ended at max_matches."""
+    """Only in the last response: whether the search stopped at max_matches."""
     @_builtins.property
     def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___GrepLine]:
         """The lines, in order."""
@@ -472,14 +472,14 @@ Global___GrepToolOutputResponse: _TypeAlias = GrepToolOutputResponse  # noqa: Y0
 
 @_typing.final
 class StatToolOutputRequest(_message.Message):
-    """Asks for what is known of an output."""
+    """The request of StatToolOutput."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_UUID_FIELD_NUMBER: _builtins.int
     REF_ID_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     ref_id: _builtins.str
     """The output: its ref, or `seq=N` for the text of message N."""
     def __init__(
@@ -498,7 +498,7 @@ Global___StatToolOutputRequest: _TypeAlias = StatToolOutputRequest  # noqa: Y015
 
 @_typing.final
 class ToolOutput(_message.Message):
-    """An output."""
+    """A stored output."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -509,11 +509,11 @@ class ToolOutput(_message.Message):
     BYTES_ON_DISK_FIELD_NUMBER: _builtins.int
     COMPRESSED_FIELD_NUMBER: _builtins.int
     tool_name: _builtins.str
-    """The tool that it was put for first."""
+    """The tool that it was first stored for."""
     tool_call_id: _builtins.str
-    """The call that it was put for first."""
+    """The tool call that it was first stored for."""
     bytes_on_disk: _builtins.int
-    """Bytes that it takes on disk, with its index."""
+    """The bytes that it takes on disk, with its index."""
     compressed: _builtins.bool
     """Whether it is stored compressed."""
     @_builtins.property
@@ -522,7 +522,7 @@ class ToolOutput(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was put first."""
+        """When it was first stored."""
 
     def __init__(
         self,
@@ -544,7 +544,7 @@ Global___ToolOutput: _TypeAlias = ToolOutput  # noqa: Y015
 
 @_typing.final
 class StatToolOutputResponse(_message.Message):
-    """What is known of it."""
+    """The response of StatToolOutput."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -568,7 +568,7 @@ Global___StatToolOutputResponse: _TypeAlias = StatToolOutputResponse  # noqa: Y0
 
 @_typing.final
 class ListToolOutputsRequest(_message.Message):
-    """Asks for the outputs of a task."""
+    """The request of ListToolOutputs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -576,11 +576,11 @@ class ListToolOutputsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     page_size: _builtins.int
-    """Most outputs in the answer, at most 1000; 0: 100."""
+    """The most outputs on the page, at most 1000; 0: 100."""
     page_token: _builtins.str
-    """`next_page_token` of the page before."""
+    """`next_page_token` of the previous page. Empty: the first page."""
     def __init__(
         self,
         *,
@@ -598,17 +598,17 @@ Global___ListToolOutputsRequest: _TypeAlias = ListToolOutputsRequest  # noqa: Y0
 
 @_typing.final
 class ListToolOutputsResponse(_message.Message):
-    """One page."""
+    """The response of ListToolOutputs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     OUTPUTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """Where the next page starts; empty at the end."""
+    """The token of the next page; empty at the end."""
     @_builtins.property
     def outputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolOutput]:
-        """The outputs."""
+        """The outputs of the page. One whose file is damaged has only `ref.id`."""
 
     def __init__(
         self,
@@ -626,7 +626,7 @@ Global___ListToolOutputsResponse: _TypeAlias = ListToolOutputsResponse  # noqa: 
 
 @_typing.final
 class TrimToolOutputsRequest(_message.Message):
-    """Asks to make outputs in the view placeholders."""
+    """The request of TrimToolOutputs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -635,15 +635,15 @@ class TrimToolOutputsRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     LEASE_GENERATION_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task."""
+    """The id of the task."""
     budget_tokens: _builtins.int
-    """Tokens that outputs in the view may have afterwards. Unset: the task's own budget (`outputs.budget_tokens`). 0: as few as
-    can be; what the model has not answered yet stays.
+    """The most tokens of outputs in the view afterwards. Unset: the task's own budget (`outputs.budget_tokens`). 0: as few as
+    possible; outputs that the model has not answered yet stay.
     """
     request_id: _builtins.str
-    """Names the call."""
+    """Names the call; 1 to 128 visible ASCII characters."""
     lease_generation: _builtins.int
-    """The caller's lease."""
+    """The generation of the caller's lease; 0: none."""
     def __init__(
         self,
         *,
@@ -664,7 +664,7 @@ Global___TrimToolOutputsRequest: _TypeAlias = TrimToolOutputsRequest  # noqa: Y0
 
 @_typing.final
 class TrimToolOutputsResponse(_message.Message):
-    """The view after it."""
+    """The response of TrimToolOutputs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -675,15 +675,15 @@ class TrimToolOutputsResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _builtins.int
     PRESSURE_FIELD_NUMBER: _builtins.int
     trimmed: _builtins.int
-    """How many outputs became placeholders."""
+    """The number of outputs that were replaced by placeholders."""
     tokens_before: _builtins.int
     """Tokens of outputs in the view before."""
     tokens_after: _builtins.int
     """Tokens of outputs in the view now."""
     generation: _builtins.int
-    """The generation of the view; as it was if nothing was trimmed."""
+    """The generation of the view; unchanged if nothing was trimmed."""
     duplicate: _builtins.bool
-    """Whether a call with the same request_id had done it before."""
+    """Whether an earlier call with the same request_id had done it."""
     @_builtins.property
     def pressure(self) -> _message_pb2.Pressure:
         """How full the context is."""
@@ -708,7 +708,7 @@ Global___TrimToolOutputsResponse: _TypeAlias = TrimToolOutputsResponse  # noqa: 
 
 @_typing.final
 class CollectGarbageRequest(_message.Message):
-    """Asks to remove outputs that nobody names."""
+    """The request of CollectGarbage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -716,13 +716,13 @@ class CollectGarbageRequest(_message.Message):
     DRY_RUN_FIELD_NUMBER: _builtins.int
     MIN_AGE_FIELD_NUMBER: _builtins.int
     task_uuid: _builtins.str
-    """The task. Empty: all tasks."""
+    """The id of the task. Empty: all tasks."""
     dry_run: _builtins.bool
-    """Tells what would be removed, and removes nothing."""
+    """Whether to count what would be removed instead of removing it."""
     @_builtins.property
     def min_age(self) -> _duration_pb2.Duration:
-        """How long ago an output must have been put last; unset: an hour. A caller that puts an output first and names it later
-        has this long to do so.
+        """How long ago an output must have been stored last; unset: one hour. A caller that stores an output and names it later
+        has this long to name it.
         """
 
     def __init__(
@@ -742,7 +742,7 @@ Global___CollectGarbageRequest: _TypeAlias = CollectGarbageRequest  # noqa: Y015
 
 @_typing.final
 class CollectGarbageResponse(_message.Message):
-    """What was removed, or would be."""
+    """The response of CollectGarbage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -753,18 +753,18 @@ class CollectGarbageResponse(_message.Message):
     TASKS_FIELD_NUMBER: _builtins.int
     FAILED_FIELD_NUMBER: _builtins.int
     removed: _builtins.int
-    """Outputs that no log names."""
+    """The number of outputs that were removed, or would be with `dry_run`."""
     removed_bytes: _builtins.int
     """Their bytes on disk."""
     kept: _builtins.int
-    """Outputs that stay."""
+    """The number of outputs that stay."""
     kept_bytes: _builtins.int
     """Their bytes on disk."""
     tasks: _builtins.int
-    """Tasks that were looked at."""
+    """The number of tasks that were examined."""
     @_builtins.property
     def failed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Tasks that could not be looked at, and why; at most 100."""
+        """The tasks that could not be examined, and why; at most 100."""
 
     def __init__(
         self,

@@ -27,12 +27,13 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ToolOutputsStub:
-    """Keeps the outputs of tools whole, and shows the model little of them.
+    """Keeps the whole outputs of tools, while the model sees a part of them.
 
-    An output is stored once in its task, under a ref that is made of its content; a message carries a cut view of it and
-    the ref, with which the model or a person can read and search the rest. Refs stay valid as long as the task's
-    log names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked before
-    anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+    The store keeps an output once per task, under a ref that is made of its content. A message carries the part that the
+    model sees, and the ref, with which the model or a person can read and search the whole output. Refs stay valid as long
+    as the log of the task names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked
+    before anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+    ---- Storing ----
     """
 
     @_typing.overload
@@ -40,95 +41,131 @@ class ToolOutputsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ToolOutputsAsyncStub: ...
     PutToolOutput: _grpc.StreamUnaryMultiCallable[_tool_outputs_pb2.PutToolOutputRequest, _tool_outputs_pb2.PutToolOutputResponse]
-    """Stores an output of any size, text or binary. The first request is a header, which may carry the whole output
-    itself; all others carry data, in order. It answers when the output is on disk: a ref that is told is never of bytes
-    that a crash could take. With `append`, the tool message with the view and the ref is appended too, and with `record` the
-    tool call is recorded: output, record, message, in this order, each of them durable. The same content twice is stored
-    once.
+    """Stores an output of any size, text or binary. The first request is a header, which may hold the whole output; all other
+    requests hold data, in order. The same content is stored once.
+
+    The call is answered when the output is on disk. With `append`, the server also appends the tool message with the shown
+    part and the ref, and with `record` it records the tool call: output, record and message become durable in this order.
 
     A retry with the same request_id, which sends everything again, completes what is missing and changes nothing else. A
-    call that is cancelled or fails before the end leaves nothing. Errors as AppendMessage, OUTPUT_MALFORMED (data before
-    the header, a second header).
+    call that is cancelled or fails before the last request stores nothing.
+
+    Errors: as AppendMessage, and OUTPUT_MALFORMED (data before the header, or a second header).
     """
     ReadToolOutput: _grpc.UnaryStreamMultiCallable[_tool_outputs_pb2.ReadToolOutputRequest, _tool_outputs_pb2.ReadToolOutputResponse]
-    """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
-    costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-    MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+    """---- Reading ----
+
+    Returns lines of an output, numbered as tools that read files print them, or a range of its bytes. Changes nothing.
+    Reading at the end costs no more than reading at the start.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
     """
     GrepToolOutput: _grpc.UnaryStreamMultiCallable[_tool_outputs_pb2.GrepToolOutputRequest, _tool_outputs_pb2.GrepToolOutputResponse]
-    """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
-    and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-    pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
-    STALLED.
+    """Returns the lines of one output, or of all outputs of a task, that match a regular expression, with lines around them,
+    in order. Changes nothing. The time grows linearly with the output and the pattern, as in ripgrep.
+
+    Errors: INVALID_FIELD (also a pattern that cannot be compiled or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
+    MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
     """
     StatToolOutput: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.StatToolOutputRequest, _tool_outputs_pb2.StatToolOutputResponse]
-    """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND."""
+    """Returns the metadata of an output. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED.
+    """
     ListToolOutputs: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.ListToolOutputsRequest, _tool_outputs_pb2.ListToolOutputsResponse]
-    """The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND."""
+    """Returns one page of the outputs of a task, in the order of their refs. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
     TrimToolOutputs: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.TrimToolOutputsRequest, _tool_outputs_pb2.TrimToolOutputsResponse]
-    """Makes the oldest outputs in the view placeholders that name their refs, until the rest fits a budget. Happens by itself
-    too, when the outputs in the view pass their budget. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
+    """---- Making room ----
+
+    Replaces the oldest outputs in the view by placeholders that name their refs, until the rest fits a budget. The server
+    also does this by itself when the outputs in the view exceed their budget. A retry with the same request_id is safe.
+
+    Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
     """
     CollectGarbage: _grpc.UnaryUnaryMultiCallable[_tool_outputs_pb2.CollectGarbageRequest, _tool_outputs_pb2.CollectGarbageResponse]
-    """Removes outputs that no log names and that are not new, and what calls that broke off have left. Safe beside puts of
-    the same content. Can be repeated: it needs neither a request_id nor a lease, as it takes nothing that anybody was told to
-    be kept. Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
+    """Removes old outputs that no log names, and the remains of calls that broke off. It can run beside puts of the same
+    content. It needs neither a request_id nor a lease, as it removes nothing that a call has promised to keep; a retry is
+    safe.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
     """
 
 @_typing.type_check_only
 class ToolOutputsAsyncStub(ToolOutputsStub):
-    """Keeps the outputs of tools whole, and shows the model little of them.
+    """Keeps the whole outputs of tools, while the model sees a part of them.
 
-    An output is stored once in its task, under a ref that is made of its content; a message carries a cut view of it and
-    the ref, with which the model or a person can read and search the rest. Refs stay valid as long as the task's
-    log names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked before
-    anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+    The store keeps an output once per task, under a ref that is made of its content. A message carries the part that the
+    model sees, and the ref, with which the model or a person can read and search the whole output. Refs stay valid as long
+    as the log of the task names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked
+    before anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+    ---- Storing ----
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     PutToolOutput: _aio.StreamUnaryMultiCallable[_tool_outputs_pb2.PutToolOutputRequest, _tool_outputs_pb2.PutToolOutputResponse]  # type: ignore[assignment]
-    """Stores an output of any size, text or binary. The first request is a header, which may carry the whole output
-    itself; all others carry data, in order. It answers when the output is on disk: a ref that is told is never of bytes
-    that a crash could take. With `append`, the tool message with the view and the ref is appended too, and with `record` the
-    tool call is recorded: output, record, message, in this order, each of them durable. The same content twice is stored
-    once.
+    """Stores an output of any size, text or binary. The first request is a header, which may hold the whole output; all other
+    requests hold data, in order. The same content is stored once.
+
+    The call is answered when the output is on disk. With `append`, the server also appends the tool message with the shown
+    part and the ref, and with `record` it records the tool call: output, record and message become durable in this order.
 
     A retry with the same request_id, which sends everything again, completes what is missing and changes nothing else. A
-    call that is cancelled or fails before the end leaves nothing. Errors as AppendMessage, OUTPUT_MALFORMED (data before
-    the header, a second header).
+    call that is cancelled or fails before the last request stores nothing.
+
+    Errors: as AppendMessage, and OUTPUT_MALFORMED (data before the header, or a second header).
     """
     ReadToolOutput: _aio.UnaryStreamMultiCallable[_tool_outputs_pb2.ReadToolOutputRequest, _tool_outputs_pb2.ReadToolOutputResponse]  # type: ignore[assignment]
-    """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
-    costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-    MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+    """---- Reading ----
+
+    Returns lines of an output, numbered as tools that read files print them, or a range of its bytes. Changes nothing.
+    Reading at the end costs no more than reading at the start.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
     """
     GrepToolOutput: _aio.UnaryStreamMultiCallable[_tool_outputs_pb2.GrepToolOutputRequest, _tool_outputs_pb2.GrepToolOutputResponse]  # type: ignore[assignment]
-    """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
-    and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-    pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
-    STALLED.
+    """Returns the lines of one output, or of all outputs of a task, that match a regular expression, with lines around them,
+    in order. Changes nothing. The time grows linearly with the output and the pattern, as in ripgrep.
+
+    Errors: INVALID_FIELD (also a pattern that cannot be compiled or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
+    MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
     """
     StatToolOutput: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.StatToolOutputRequest, _tool_outputs_pb2.StatToolOutputResponse]  # type: ignore[assignment]
-    """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND."""
+    """Returns the metadata of an output. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED.
+    """
     ListToolOutputs: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.ListToolOutputsRequest, _tool_outputs_pb2.ListToolOutputsResponse]  # type: ignore[assignment]
-    """The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND."""
+    """Returns one page of the outputs of a task, in the order of their refs. Changes nothing.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND.
+    """
     TrimToolOutputs: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.TrimToolOutputsRequest, _tool_outputs_pb2.TrimToolOutputsResponse]  # type: ignore[assignment]
-    """Makes the oldest outputs in the view placeholders that name their refs, until the rest fits a budget. Happens by itself
-    too, when the outputs in the view pass their budget. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
+    """---- Making room ----
+
+    Replaces the oldest outputs in the view by placeholders that name their refs, until the rest fits a budget. The server
+    also does this by itself when the outputs in the view exceed their budget. A retry with the same request_id is safe.
+
+    Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
     """
     CollectGarbage: _aio.UnaryUnaryMultiCallable[_tool_outputs_pb2.CollectGarbageRequest, _tool_outputs_pb2.CollectGarbageResponse]  # type: ignore[assignment]
-    """Removes outputs that no log names and that are not new, and what calls that broke off have left. Safe beside puts of
-    the same content. Can be repeated: it needs neither a request_id nor a lease, as it takes nothing that anybody was told to
-    be kept. Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
+    """Removes old outputs that no log names, and the remains of calls that broke off. It can run beside puts of the same
+    content. It needs neither a request_id nor a lease, as it removes nothing that a call has promised to keep; a retry is
+    safe.
+
+    Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
     """
 
 class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
-    """Keeps the outputs of tools whole, and shows the model little of them.
+    """Keeps the whole outputs of tools, while the model sees a part of them.
 
-    An output is stored once in its task, under a ref that is made of its content; a message carries a cut view of it and
-    the ref, with which the model or a person can read and search the rest. Refs stay valid as long as the task's
-    log names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked before
-    anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+    The store keeps an output once per task, under a ref that is made of its content. A message carries the part that the
+    model sees, and the ref, with which the model or a person can read and search the whole output. Refs stay valid as long
+    as the log of the task names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked
+    before anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+    ---- Storing ----
     """
 
     @_abc_1.abstractmethod
@@ -137,15 +174,16 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_tool_outputs_pb2.PutToolOutputRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_tool_outputs_pb2.PutToolOutputResponse, _abc.Awaitable[_tool_outputs_pb2.PutToolOutputResponse]]:
-        """Stores an output of any size, text or binary. The first request is a header, which may carry the whole output
-        itself; all others carry data, in order. It answers when the output is on disk: a ref that is told is never of bytes
-        that a crash could take. With `append`, the tool message with the view and the ref is appended too, and with `record` the
-        tool call is recorded: output, record, message, in this order, each of them durable. The same content twice is stored
-        once.
+        """Stores an output of any size, text or binary. The first request is a header, which may hold the whole output; all other
+        requests hold data, in order. The same content is stored once.
+
+        The call is answered when the output is on disk. With `append`, the server also appends the tool message with the shown
+        part and the ref, and with `record` it records the tool call: output, record and message become durable in this order.
 
         A retry with the same request_id, which sends everything again, completes what is missing and changes nothing else. A
-        call that is cancelled or fails before the end leaves nothing. Errors as AppendMessage, OUTPUT_MALFORMED (data before
-        the header, a second header).
+        call that is cancelled or fails before the last request stores nothing.
+
+        Errors: as AppendMessage, and OUTPUT_MALFORMED (data before the header, or a second header).
         """
 
     @_abc_1.abstractmethod
@@ -154,9 +192,12 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.ReadToolOutputRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_tool_outputs_pb2.ReadToolOutputResponse], _abc.AsyncIterator[_tool_outputs_pb2.ReadToolOutputResponse]]:
-        """Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
-        costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-        MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+        """---- Reading ----
+
+        Returns lines of an output, numbered as tools that read files print them, or a range of its bytes. Changes nothing.
+        Reading at the end costs no more than reading at the start.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
         """
 
     @_abc_1.abstractmethod
@@ -165,10 +206,11 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.GrepToolOutputRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_tool_outputs_pb2.GrepToolOutputResponse], _abc.AsyncIterator[_tool_outputs_pb2.GrepToolOutputResponse]]:
-        """Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
-        and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-        pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
-        STALLED.
+        """Returns the lines of one output, or of all outputs of a task, that match a regular expression, with lines around them,
+        in order. Changes nothing. The time grows linearly with the output and the pattern, as in ripgrep.
+
+        Errors: INVALID_FIELD (also a pattern that cannot be compiled or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
+        MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
         """
 
     @_abc_1.abstractmethod
@@ -177,7 +219,10 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.StatToolOutputRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_outputs_pb2.StatToolOutputResponse, _abc.Awaitable[_tool_outputs_pb2.StatToolOutputResponse]]:
-        """What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND."""
+        """Returns the metadata of an output. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED.
+        """
 
     @_abc_1.abstractmethod
     def ListToolOutputs(
@@ -185,7 +230,10 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.ListToolOutputsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_outputs_pb2.ListToolOutputsResponse, _abc.Awaitable[_tool_outputs_pb2.ListToolOutputsResponse]]:
-        """The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND."""
+        """Returns one page of the outputs of a task, in the order of their refs. Changes nothing.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND.
+        """
 
     @_abc_1.abstractmethod
     def TrimToolOutputs(
@@ -193,8 +241,12 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.TrimToolOutputsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_outputs_pb2.TrimToolOutputsResponse, _abc.Awaitable[_tool_outputs_pb2.TrimToolOutputsResponse]]:
-        """Makes the oldest outputs in the view placeholders that name their refs, until the rest fits a budget. Happens by itself
-        too, when the outputs in the view pass their budget. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
+        """---- Making room ----
+
+        Replaces the oldest outputs in the view by placeholders that name their refs, until the rest fits a budget. The server
+        also does this by itself when the outputs in the view exceed their budget. A retry with the same request_id is safe.
+
+        Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
         """
 
     @_abc_1.abstractmethod
@@ -203,9 +255,11 @@ class ToolOutputsServicer(metaclass=_abc_1.ABCMeta):
         request: _tool_outputs_pb2.CollectGarbageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_tool_outputs_pb2.CollectGarbageResponse, _abc.Awaitable[_tool_outputs_pb2.CollectGarbageResponse]]:
-        """Removes outputs that no log names and that are not new, and what calls that broke off have left. Safe beside puts of
-        the same content. Can be repeated: it needs neither a request_id nor a lease, as it takes nothing that anybody was told to
-        be kept. Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
+        """Removes old outputs that no log names, and the remains of calls that broke off. It can run beside puts of the same
+        content. It needs neither a request_id nor a lease, as it removes nothing that a call has promised to keep; a retry is
+        safe.
+
+        Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
         """
 
 def add_ToolOutputsServicer_to_server(servicer: ToolOutputsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

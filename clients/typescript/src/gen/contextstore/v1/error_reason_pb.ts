@@ -12,26 +12,26 @@ export const file_contextstore_v1_error_reason: GenFile = /*@__PURE__*/
   fileDesc("CiJjb250ZXh0c3RvcmUvdjEvZXJyb3JfcmVhc29uLnByb3RvEg9jb250ZXh0c3RvcmUudjEqugsKC0Vycm9yUmVhc29uEhwKGEVSUk9SX1JFQVNPTl9VTlNQRUNJRklFRBAAEh4KGkVSUk9SX1JFQVNPTl9JTlZBTElEX0ZJRUxEEAESHwobRVJST1JfUkVBU09OX1RBU0tfTk9UX0ZPVU5EEAISHAoYRVJST1JfUkVBU09OX1RBU0tfRVhJU1RTEAMSIgoeRVJST1JfUkVBU09OX01FU1NBR0VfTk9UX0ZPVU5EEAQSHQoZRVJST1JfUkVBU09OX1dST05HX1NUQVRVUxAFEhsKF0VSUk9SX1JFQVNPTl9MRUFTRV9IRUxEEAYSHAoYRVJST1JfUkVBU09OX1NUQUxFX0xFQVNFEAcSIgoeRVJST1JfUkVBU09OX1JFUVVFU1RfSURfUkVVU0VEEAgSGwoXRVJST1JfUkVBU09OX1NUQUxFX1ZJRVcQCRIiCh5FUlJPUl9SRUFTT05fUkVXUklURV9JTl9GTElHSFQQChIgChxFUlJPUl9SRUFTT05fTk9USElOR19UT19VTkRPEAsSHAoYRVJST1JfUkVBU09OX1FVQVJBTlRJTkVEEAwSHQoZRVJST1JfUkVBU09OX05FV0VSX0ZPUk1BVBANEh0KGUVSUk9SX1JFQVNPTl9XUklURV9GQUlMRUQQDhIaChZFUlJPUl9SRUFTT05fRElTS19GVUxMEA8SGgoWRVJST1JfUkVBU09OX1JFQURfT05MWRAQEhcKE0VSUk9SX1JFQVNPTl9MT0NLRUQQERIdChlFUlJPUl9SRUFTT05fQkFEX0RBVEFfRElSEBISGAoURVJST1JfUkVBU09OX0RBTUFHRUQQExIYChRFUlJPUl9SRUFTT05fQ0FUQUxPRxAUEhMKD0VSUk9SX1JFQVNPTl9JTxAVEiAKHEVSUk9SX1JFQVNPTl9VTkFVVEhFTlRJQ0FURUQQFhIaChZFUlJPUl9SRUFTT05fRk9SQklEREVOEBcSGgoWRVJST1JfUkVBU09OX1RPT19MQVJHRRAYEhoKFkVSUk9SX1JFQVNPTl9NQUxGT1JNRUQQGRIbChdFUlJPUl9SRUFTT05fT1ZFUkxPQURFRBAaEh8KG0VSUk9SX1JFQVNPTl9RVU9UQV9FWENFRURFRBAbEhkKFUVSUk9SX1JFQVNPTl9TVE9QUElORxAcEhgKFEVSUk9SX1JFQVNPTl9TVEFMTEVEEB0SHwobRVJST1JfUkVBU09OX1BMQU5fTk9UX0ZPVU5EEB4SIgoeRVJST1JfUkVBU09OX1NVTU1BUllfTk9UX0ZPVU5EEB8SGQoVRVJST1JfUkVBU09OX0lOVEVSTkFMECASIgoeRVJST1JfUkVBU09OX1JFUVVFU1RfVE9PX0xBUkdFECESKAokRVJST1JfUkVBU09OX1BST1ZJREVSX05PVF9DT05GSUdVUkVEECISIQodRVJST1JfUkVBU09OX1BST1ZJREVSX1JFRlVTRUQQIxIgChxFUlJPUl9SRUFTT05fUFJPVklERVJfRkFJTEVEECQSHgoaRVJST1JfUkVBU09OX0xJTUlUX1VOS05PV04QJRIlCiFFUlJPUl9SRUFTT05fQ09NUEFDVElPTl9OT1RfRk9VTkQQJhIgChxFUlJPUl9SRUFTT05fU1VNTUFSWV9SRUZVU0VEECcSIwofRVJST1JfUkVBU09OX05PVEhJTkdfVE9fSU5IRVJJVBAoEiUKIUVSUk9SX1JFQVNPTl9OT1RISU5HX1RPX1NVTU1BUklaRRApEhwKGEVSUk9SX1JFQVNPTl9OT1RfSU5fVklFVxAqEiEKHUVSUk9SX1JFQVNPTl9PVVRQVVRfTk9UX0ZPVU5EECsSHwobRVJST1JfUkVBU09OX09VVFBVVF9EQU1BR0VEECwSIQodRVJST1JfUkVBU09OX09VVFBVVF9NQUxGT1JNRUQQLWIGcHJvdG8z");
 
 /**
- * Why a call was refused: the `reason` of the `google.rpc.ErrorInfo` that comes with every error of this
- * service, as the name of the value. Programs decide by the reason; the words of an error may change.
+ * Why a call failed. The name of the value is the `reason` of the `google.rpc.ErrorInfo` that comes with every error of
+ * both services. Programs decide by the reason; the text of an error may change.
  *
- * `Code` is the gRPC code the reason comes with. `Retry` says whether the same call, with the same
- * request_id, may succeed later without anything else being done. The metadata of the ErrorInfo carries the
- * data named here.
+ * `Code` is the gRPC code that the reason comes with. `Retry` says whether the same call, with the same request_id, can
+ * succeed later without any other change. The metadata of the ErrorInfo holds the data that a comment says is named.
+ * Unless a comment says otherwise, the call has changed nothing.
  *
  * @generated from enum contextstore.v1.ErrorReason
  */
 export enum ErrorReason {
   /**
-   * Never sent. A reader that meets it, or a value it does not know, goes by the gRPC code.
+   * Never sent. A client that receives it, or a value that it does not know, decides by the gRPC code.
    *
    * @generated from enum value: ERROR_REASON_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
-   * A field of the request cannot be accepted: it is missing, malformed or over a limit. The field and the
-   * limit are named. Nothing was changed.
+   * A field of the request is missing, malformed, over a limit or an unknown enum value. The field is named, and the limit
+   * or the allowed values.
    * Code: INVALID_ARGUMENT. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_INVALID_FIELD = 1;
@@ -39,7 +39,7 @@ export enum ErrorReason {
   INVALID_FIELD = 1,
 
   /**
-   * There is no task with the id.
+   * No task has the id.
    * Code: NOT_FOUND. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_TASK_NOT_FOUND = 2;
@@ -47,7 +47,7 @@ export enum ErrorReason {
   TASK_NOT_FOUND = 2,
 
   /**
-   * A task was to be started under an id that is taken by one that is not running.
+   * The id of the task to start belongs to a task that is not running.
    * Code: ALREADY_EXISTS. Retry: no; resume it, or start under another id.
    *
    * @generated from enum value: ERROR_REASON_TASK_EXISTS = 3;
@@ -55,7 +55,7 @@ export enum ErrorReason {
   TASK_EXISTS = 3,
 
   /**
-   * The task has no message with the seq. The last seq there is is named.
+   * The task has no message with the seq. The last seq of the task is named.
    * Code: NOT_FOUND. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_MESSAGE_NOT_FOUND = 4;
@@ -63,8 +63,8 @@ export enum ErrorReason {
   MESSAGE_NOT_FOUND = 4,
 
   /**
-   * The status of the task does not allow the call: a completed one takes no messages, a running one cannot
-   * be resumed. The status is named.
+   * The status of the task does not allow the call: a completed task accepts no messages, and a running one cannot be
+   * resumed. The status is named.
    * Code: FAILED_PRECONDITION. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_WRONG_STATUS = 5;
@@ -73,7 +73,7 @@ export enum ErrorReason {
 
   /**
    * Another client holds the lease of the task. The holder and the generation are named.
-   * Code: ABORTED. Retry: yes; it succeeds once the holder has let go or the lease has expired.
+   * Code: ABORTED. Retry: yes; it succeeds once the holder has released the lease or the lease has expired.
    *
    * @generated from enum value: ERROR_REASON_LEASE_HELD = 6;
    */
@@ -88,7 +88,7 @@ export enum ErrorReason {
   STALE_LEASE = 7,
 
   /**
-   * The request_id was used for a call with other content. Nothing was changed.
+   * The request_id was used for a call with other content.
    * Code: FAILED_PRECONDITION. Retry: no; use a new request_id.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 8;
@@ -96,8 +96,8 @@ export enum ErrorReason {
   REQUEST_ID_REUSED = 8,
 
   /**
-   * The view was rewritten since the caller looked, so what was computed on it is out of date. The newest
-   * rewrite is named.
+   * The view was rewritten since the caller read it, so what the caller computed from it is out of date. The newest
+   * generation is named.
    * Code: ABORTED. Retry: no; read the view again and compute anew.
    *
    * @generated from enum value: ERROR_REASON_STALE_VIEW = 9;
@@ -105,7 +105,7 @@ export enum ErrorReason {
   STALE_VIEW = 9,
 
   /**
-   * Another rewrite of the task is being made; there is one at a time.
+   * Another rewrite of the task is running; only one can run at a time.
    * Code: ABORTED. Retry: yes; soon.
    *
    * @generated from enum value: ERROR_REASON_REWRITE_IN_FLIGHT = 10;
@@ -113,7 +113,7 @@ export enum ErrorReason {
   REWRITE_IN_FLIGHT = 10,
 
   /**
-   * No compaction is in force that could be undone.
+   * No compaction that could be undone is in force.
    * Code: FAILED_PRECONDITION. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_NOTHING_TO_UNDO = 11;
@@ -121,8 +121,8 @@ export enum ErrorReason {
   NOTHING_TO_UNDO = 11,
 
   /**
-   * Acknowledged data of the task is damaged, so it was set aside: it can be read, not written. What was found
-   * is named.
+   * Acknowledged data of the task is damaged, so the task was quarantined: it can be read, but not written. The finding is
+   * named.
    * Code: FAILED_PRECONDITION. Retry: no; see `contextstore doctor`.
    *
    * @generated from enum value: ERROR_REASON_QUARANTINED = 12;
@@ -130,8 +130,7 @@ export enum ErrorReason {
   QUARANTINED = 12,
 
   /**
-   * The task was written by a newer version and holds something this one does not know: it can be read, not
-   * written.
+   * A newer version wrote the task, and this one does not know all of its format: it can be read, but not written.
    * Code: FAILED_PRECONDITION. Retry: no; use a newer server.
    *
    * @generated from enum value: ERROR_REASON_NEWER_FORMAT = 13;
@@ -148,7 +147,7 @@ export enum ErrorReason {
   WRITE_FAILED = 14,
 
   /**
-   * The disk or a quota is full. Nothing was changed; reads go on.
+   * The disk or a quota is full. Reads still work.
    * Code: RESOURCE_EXHAUSTED. Retry: yes; with the same request_id, it succeeds once there is space.
    *
    * @generated from enum value: ERROR_REASON_DISK_FULL = 15;
@@ -156,8 +155,8 @@ export enum ErrorReason {
   DISK_FULL = 15,
 
   /**
-   * The whole store takes no writes: the disk was full or read-only at the start, or syncs failed. Why is
-   * named; reads go on.
+   * The whole store accepts no writes: the disk was full or read-only at the start, or syncs failed. The cause is named.
+   * Reads still work.
    * Code: UNAVAILABLE. Retry: yes; it succeeds once the cause is gone.
    *
    * @generated from enum value: ERROR_REASON_READ_ONLY = 16;
@@ -165,8 +164,8 @@ export enum ErrorReason {
   READ_ONLY = 16,
 
   /**
-   * Another process uses the data directory. Seen when a server or an offline command starts, never in an
-   * answer of a running server. The process is named.
+   * Another process uses the data directory. A server or an offline command reports this when it starts; a running server
+   * never sends it. The process is named.
    * Code: FAILED_PRECONDITION. Retry: no; stop the other process.
    *
    * @generated from enum value: ERROR_REASON_LOCKED = 17;
@@ -174,8 +173,8 @@ export enum ErrorReason {
   LOCKED = 17,
 
   /**
-   * The data directory cannot be used as it is: not a directory, not ours, or of a newer format. Seen at the
-   * start, as LOCKED.
+   * The data directory cannot be used: it is not a directory, belongs to another user, or has a newer format. Reported at
+   * the start, as LOCKED.
    * Code: FAILED_PRECONDITION. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_BAD_DATA_DIR = 18;
@@ -183,7 +182,7 @@ export enum ErrorReason {
   BAD_DATA_DIR = 18,
 
   /**
-   * A file holds bytes that are not what was written. The file, the offset and the finding are named.
+   * A file does not hold the bytes that were written. The file, the offset and the finding are named.
    * Code: DATA_LOSS. Retry: no; see `contextstore doctor`.
    *
    * @generated from enum value: ERROR_REASON_DAMAGED = 19;
@@ -199,7 +198,7 @@ export enum ErrorReason {
   CATALOG = 20,
 
   /**
-   * The disk failed at something else; what was tried is named.
+   * Another operation of the disk failed; the operation is named.
    * Code: UNAVAILABLE. Retry: yes.
    *
    * @generated from enum value: ERROR_REASON_IO = 21;
@@ -224,7 +223,7 @@ export enum ErrorReason {
   FORBIDDEN = 23,
 
   /**
-   * A request or a message is larger than the server takes. Its size and the limit are named.
+   * A request or a message is larger than the server accepts. Its size and the limit are named.
    * Code: INVALID_ARGUMENT. Retry: no; send less at once.
    *
    * @generated from enum value: ERROR_REASON_TOO_LARGE = 24;
@@ -232,7 +231,7 @@ export enum ErrorReason {
   TOO_LARGE = 24,
 
   /**
-   * The bytes of a request are not a message of the protocol; the field is named where it is known.
+   * The bytes of a request are not a message of the protocol. The field is named where it is known.
    * Code: INVALID_ARGUMENT. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_MALFORMED = 25;
@@ -240,7 +239,7 @@ export enum ErrorReason {
   MALFORMED = 25,
 
   /**
-   * The server is at a limit of what it does at once. What and how much is named.
+   * The server is at a limit of concurrent work. The limit is named.
    * Code: RESOURCE_EXHAUSTED. Retry: yes; after the pause in the RetryInfo.
    *
    * @generated from enum value: ERROR_REASON_OVERLOADED = 26;
@@ -248,7 +247,7 @@ export enum ErrorReason {
   OVERLOADED = 26,
 
   /**
-   * The task or the store is as large as it may be. The quota is named. Nothing was changed; reads go on.
+   * The task or the store has reached its quota. The quota is named. Reads still work.
    * Code: RESOURCE_EXHAUSTED. Retry: no; raise the quota or remove tasks.
    *
    * @generated from enum value: ERROR_REASON_QUOTA_EXCEEDED = 27;
@@ -264,8 +263,8 @@ export enum ErrorReason {
   STOPPING = 28,
 
   /**
-   * The reader of a stream took nothing for too long, so it was closed.
-   * Code: ABORTED. Retry: no; go on with a new call from where the last one ended.
+   * The client read nothing of a stream for too long, so the server closed it.
+   * Code: ABORTED. Retry: no; continue with a new call from where the last one ended.
    *
    * @generated from enum value: ERROR_REASON_STALLED = 29;
    */
@@ -288,7 +287,7 @@ export enum ErrorReason {
   SUMMARY_NOT_FOUND = 31,
 
   /**
-   * The server failed in a way that it should not. Its log says more.
+   * The server has a bug. Its log says more.
    * Code: INTERNAL. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_INTERNAL = 32;
@@ -296,8 +295,8 @@ export enum ErrorReason {
   INTERNAL = 32,
 
   /**
-   * A request to a provider is larger than it may be: its body in bytes, or its context in tokens. Its size, as far as it was
-   * looked at, and the limit are named.
+   * A request to a provider is over a limit: its body in bytes, or its context in tokens. The limit is named, and the size as
+   * far as it was computed.
    * Code: FAILED_PRECONDITION. Retry: no; make the context smaller or raise the limit.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_TOO_LARGE = 33;
@@ -305,8 +304,8 @@ export enum ErrorReason {
   REQUEST_TOO_LARGE = 33,
 
   /**
-   * The server cannot ask that provider: no provider is named, or its key, its model or its address is missing. What is
-   * missing is named, never the key.
+   * The server cannot ask the provider: no provider is named, or its key, its model or its address is missing. The missing
+   * setting is named, never the key.
    * Code: FAILED_PRECONDITION. Retry: no; configure it (`llm.*`).
    *
    * @generated from enum value: ERROR_REASON_PROVIDER_NOT_CONFIGURED = 34;
@@ -314,7 +313,7 @@ export enum ErrorReason {
   PROVIDER_NOT_CONFIGURED = 34,
 
   /**
-   * The provider does not take the request. Its status, its word for the error and its own words are told.
+   * The provider refused the request. Its status, its error code and its message are named.
    * Code: FAILED_PRECONDITION. Retry: no; the same request would be refused again.
    *
    * @generated from enum value: ERROR_REASON_PROVIDER_REFUSED = 35;
@@ -322,8 +321,8 @@ export enum ErrorReason {
   PROVIDER_REFUSED = 35,
 
   /**
-   * The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. What arrived of an
-   * answer is in the log.
+   * The provider could not be reached, failed, was too slow, or broke off in the middle of an answer. The part of the answer
+   * that arrived is in the log.
    * Code: UNAVAILABLE. Retry: yes; after the pause in the RetryInfo, with the same request_id.
    *
    * @generated from enum value: ERROR_REASON_PROVIDER_FAILED = 36;
@@ -331,15 +330,15 @@ export enum ErrorReason {
   PROVIDER_FAILED = 36,
 
   /**
-   * The limit of the task's model is not known, and `compact` does not guess.
-   * Code: FAILED_PRECONDITION. Retry: no; give `context_length` or name the model under `models`.
+   * The strategy COMPACT needs the limit of the task's model, which is unknown.
+   * Code: FAILED_PRECONDITION. Retry: no; configure `context_length`, or the model under `models`.
    *
    * @generated from enum value: ERROR_REASON_LIMIT_UNKNOWN = 37;
    */
   LIMIT_UNKNOWN = 37,
 
   /**
-   * The token of a compaction is unknown, or it has expired.
+   * The token of a compaction is unknown, has expired or was given up.
    * Code: NOT_FOUND. Retry: no; begin again.
    *
    * @generated from enum value: ERROR_REASON_COMPACTION_NOT_FOUND = 38;
@@ -347,16 +346,16 @@ export enum ErrorReason {
   COMPACTION_NOT_FOUND = 38,
 
   /**
-   * A summary is empty, not smaller than what it stands for, longer than was asked for, or leaves out what it has to name; or
-   * the view would not get smaller by it. Which is told.
-   * Code: INVALID_ARGUMENT. Retry: no; with a better one.
+   * A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
+   * or the view would not get smaller. The problem is named.
+   * Code: INVALID_ARGUMENT. Retry: no; send a better summary.
    *
    * @generated from enum value: ERROR_REASON_SUMMARY_REFUSED = 39;
    */
   SUMMARY_REFUSED = 39,
 
   /**
-   * The task has neither a summary nor a plan that another could take over.
+   * The task has neither a summary nor a plan that another task could inherit.
    * Code: NOT_FOUND. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_NOTHING_TO_INHERIT = 40;
@@ -364,17 +363,17 @@ export enum ErrorReason {
   NOTHING_TO_INHERIT = 40,
 
   /**
-   * Of the context there is nothing that an agent could summarise. Why is named, in the words of
-   * CompressDone.reason: `nothing`, `within_target`, `over` or `too_many_parts`.
-   * Code: FAILED_PRECONDITION. Retry: no; once there are more messages, or with other settings.
+   * The context has nothing that an agent could summarise. The CompressSkipReason is named in short form: `nothing`,
+   * `within_target`, `incompressible` or `too_many_parts`.
+   * Code: FAILED_PRECONDITION. Retry: no; try again with more messages or other settings.
    *
    * @generated from enum value: ERROR_REASON_NOTHING_TO_SUMMARIZE = 41;
    */
   NOTHING_TO_SUMMARIZE = 41,
 
   /**
-   * A message that is to be pinned is not in the view any more: a summary stands for it, or it was left out or rewound.
-   * Code: FAILED_PRECONDITION. Retry: no; after UndoCompaction, or append it again.
+   * The message to pin is no longer in the view: a rewrite has removed it.
+   * Code: FAILED_PRECONDITION. Retry: no; call UndoCompaction first, or append the message again.
    *
    * @generated from enum value: ERROR_REASON_NOT_IN_VIEW = 42;
    */
@@ -389,16 +388,16 @@ export enum ErrorReason {
   OUTPUT_NOT_FOUND = 43,
 
   /**
-   * The stored output is not what was put: its file was damaged. The ref is named.
-   * Code: DATA_LOSS. Retry: no; `contextstore doctor` tells more.
+   * The file of the stored output is damaged. The ref is named.
+   * Code: DATA_LOSS. Retry: no; see `contextstore doctor`.
    *
    * @generated from enum value: ERROR_REASON_OUTPUT_DAMAGED = 44;
    */
   OUTPUT_DAMAGED = 44,
 
   /**
-   * The parts of an output do not come in order: data before a header, a second header, no header at all, or data behind one
-   * that carries the whole output.
+   * The parts of an output are out of order: data before the header, a second header, no header, or data after a header that
+   * holds the whole output.
    * Code: INVALID_ARGUMENT. Retry: no.
    *
    * @generated from enum value: ERROR_REASON_OUTPUT_MALFORMED = 45;

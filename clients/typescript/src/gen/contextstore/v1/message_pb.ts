@@ -2,8 +2,10 @@
 // @generated from file contextstore/v1/message.proto (package contextstore.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { CompressionStrategy } from "./task_pb.js";
+import { file_contextstore_v1_task } from "./task_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message as Message$1 } from "@bufbuild/protobuf";
@@ -12,7 +14,7 @@ import type { Message as Message$1 } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/message.proto.
  */
 export const file_contextstore_v1_message: GenFile = /*@__PURE__*/
-  fileDesc("Ch1jb250ZXh0c3RvcmUvdjEvbWVzc2FnZS5wcm90bxIPY29udGV4dHN0b3JlLnYxIkUKCFRvb2xDYWxsEgoKAmlkGAEgASgJEgwKBHR5cGUYAiABKAkSDAoEbmFtZRgDIAEoCRIRCglhcmd1bWVudHMYBCABKAkiuAEKB01lc3NhZ2USDAoEcm9sZRgBIAEoCRIPCgdjb250ZW50GAIgASgJEhQKDGNvbnRlbnRfanNvbhgDIAEoCRIMCgRuYW1lGAQgASgJEi0KCnRvb2xfY2FsbHMYBSADKAsyGS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRISCgpleHRyYV9qc29uGAggASgJIiUKBk1hc2tlZBIMCgRydWxlGAEgASgJEg0KBWNvdW50GAIgASgEIpUBCghQcmVzc3VyZRIOCgZ0b2tlbnMYASABKAQSDQoFbGltaXQYAiABKAQSFAoMbGltaXRfc291cmNlGAMgASgJEg0KBXJhdGlvGAQgASgBEg0KBXN0YWdlGAUgASgJEhcKD3Nob3VsZF9jb21wcmVzcxgGIAEoCBIMCgRvdmVyGAcgASgIEg8KB2JyZWFrZXIYCCABKAkiqwIKB1N1bW1hcnkSCgoCaWQYASABKAQSEQoJc3RhcnRfc2VxGAIgASgEEg8KB2VuZF9zZXEYAyABKAQSDwoHc3VtbWFyeRgEIAEoCRIgChhjb21wcmVzc2VkX21lc3NhZ2VfY291bnQYBSABKAQSFwoPb3JpZ2luYWxfdG9rZW5zGAYgASgEEhYKDnN1bW1hcnlfdG9rZW5zGAcgASgEEhAKCHN0cmF0ZWd5GAggASgJEg0KBW1vZGVsGAkgASgJEi8KC2NyZWF0ZV90aW1lGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgx0b2tlbnNfc2F2ZWQYCyABKAQSDQoFcmF0aW8YDCABKAESFQoNc2VjdGlvbnNfanNvbhgNIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1jb250ZXh0c3RvcmUvdjEvbWVzc2FnZS5wcm90bxIPY29udGV4dHN0b3JlLnYxImQKCFRvb2xDYWxsEgoKAmlkGAEgASgJEisKBHR5cGUYAiABKA4yHS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGxUeXBlEgwKBG5hbWUYAyABKAkSEQoJYXJndW1lbnRzGAQgASgJIs8BCgdNZXNzYWdlEiMKBHJvbGUYASABKA4yFS5jb250ZXh0c3RvcmUudjEuUm9sZRIPCgdjb250ZW50GAIgASgJEhQKDGNvbnRlbnRfanNvbhgDIAEoCRIMCgRuYW1lGAQgASgJEi0KCnRvb2xfY2FsbHMYBSADKAsyGS5jb250ZXh0c3RvcmUudjEuVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAYgASgJEhEKCXRvb2xfbmFtZRgHIAEoCRISCgpleHRyYV9qc29uGAggASgJIogBCgpOZXdNZXNzYWdlEioKBmZpZWxkcxgBIAEoCzIYLmNvbnRleHRzdG9yZS52MS5NZXNzYWdlSAASDgoEanNvbhgCIAEoCUgAEg4KBnBpbm5lZBgDIAEoCBISCgpvdXRwdXRfcmVmGAQgASgJEhIKCnJlcXVlc3RfaWQYBSABKAlCBgoEYm9keSIsCg1NYXNrZWRTZWNyZXRzEgwKBHJ1bGUYASABKAkSDQoFY291bnQYAiABKAQi/AEKCFByZXNzdXJlEg4KBnRva2VucxgBIAEoBBINCgVsaW1pdBgCIAEoBBIyCgxsaW1pdF9zb3VyY2UYAyABKA4yHC5jb250ZXh0c3RvcmUudjEuTGltaXRTb3VyY2USDQoFcmF0aW8YBCABKAESLQoFc3RhZ2UYBSABKA4yHi5jb250ZXh0c3RvcmUudjEuUHJlc3N1cmVTdGFnZRIXCg9zaG91bGRfY29tcHJlc3MYBiABKAgSFgoOaW5jb21wcmVzc2libGUYByABKAgSLgoHYnJlYWtlchgIIAEoDjIdLmNvbnRleHRzdG9yZS52MS5CcmVha2VyU3RhdGUi0QIKB1N1bW1hcnkSCgoCaWQYASABKAQSEQoJc3RhcnRfc2VxGAIgASgEEg8KB2VuZF9zZXEYAyABKAQSDwoHc3VtbWFyeRgEIAEoCRIgChhjb21wcmVzc2VkX21lc3NhZ2VfY291bnQYBSABKAQSFwoPb3JpZ2luYWxfdG9rZW5zGAYgASgEEhYKDnN1bW1hcnlfdG9rZW5zGAcgASgEEjYKCHN0cmF0ZWd5GAggASgOMiQuY29udGV4dHN0b3JlLnYxLkNvbXByZXNzaW9uU3RyYXRlZ3kSDQoFbW9kZWwYCSABKAkSLwoLY3JlYXRlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRva2Vuc19zYXZlZBgLIAEoBBINCgVyYXRpbxgMIAEoARIVCg1zZWN0aW9uc19qc29uGA0gASgJKnMKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEg8KC1JPTEVfU1lTVEVNEAESEgoOUk9MRV9ERVZFTE9QRVIQAhINCglST0xFX1VTRVIQAxISCg5ST0xFX0FTU0lTVEFOVBAEEg0KCVJPTEVfVE9PTBAFKmYKDFRvb2xDYWxsVHlwZRIeChpUT09MX0NBTExfVFlQRV9VTlNQRUNJRklFRBAAEhsKF1RPT0xfQ0FMTF9UWVBFX0ZVTkNUSU9OEAESGQoVVE9PTF9DQUxMX1RZUEVfQ1VTVE9NEAIqbAoOVG9vbENhbGxTdGF0dXMSIAocVE9PTF9DQUxMX1NUQVRVU19VTlNQRUNJRklFRBAAEhwKGFRPT0xfQ0FMTF9TVEFUVVNfU1VDQ0VTUxABEhoKFlRPT0xfQ0FMTF9TVEFUVVNfRVJST1IQAiq6AQoNUHJlc3N1cmVTdGFnZRIeChpQUkVTU1VSRV9TVEFHRV9VTlNQRUNJRklFRBAAEhkKFVBSRVNTVVJFX1NUQUdFX05PUk1BTBABEhcKE1BSRVNTVVJFX1NUQUdFX1dBUk4QAhIYChRQUkVTU1VSRV9TVEFHRV9QUlVORRADEh0KGVBSRVNTVVJFX1NUQUdFX0FHR1JFU1NJVkUQBBIcChhQUkVTU1VSRV9TVEFHRV9FTUVSR0VOQ1kQBSqoAQoLTGltaXRTb3VyY2USHAoYTElNSVRfU09VUkNFX1VOU1BFQ0lGSUVEEAASFQoRTElNSVRfU09VUkNFX1RBU0sQARIXChNMSU1JVF9TT1VSQ0VfU0VSVkVSEAISFgoSTElNSVRfU09VUkNFX01PREVMEAMSGAoUTElNSVRfU09VUkNFX0RFRkFVTFQQBBIZChVMSU1JVF9TT1VSQ0VfUFJPVklERVIQBSpfCgxCcmVha2VyU3RhdGUSHQoZQlJFQUtFUl9TVEFURV9VTlNQRUNJRklFRBAAEhgKFEJSRUFLRVJfU1RBVEVfQ0xPU0VEEAESFgoSQlJFQUtFUl9TVEFURV9PUEVOEAJiBnByb3RvMw", [file_contextstore_v1_task, file_google_protobuf_timestamp]);
 
 /**
  * A tool call that the model asks for.
@@ -21,28 +23,28 @@ export const file_contextstore_v1_message: GenFile = /*@__PURE__*/
  */
 export type ToolCall = Message$1<"contextstore.v1.ToolCall"> & {
   /**
-   * Its id; the tool message that answers it carries the same.
+   * Its id. The tool message that answers the call carries the same id. Required.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * `function` (also if empty) or `custom`.
+   * Its form. Unspecified: FUNCTION.
    *
-   * @generated from field: string type = 2;
+   * @generated from field: contextstore.v1.ToolCallType type = 2;
    */
-  type: string;
+  type: ToolCallType;
 
   /**
-   * The tool.
+   * The name of the tool. Required.
    *
    * @generated from field: string name = 3;
    */
   name: string;
 
   /**
-   * What it is called with: the text that the model wrote, valid JSON or not.
+   * The arguments: the text that the model wrote, whether it is valid JSON or not.
    *
    * @generated from field: string arguments = 4;
    */
@@ -57,64 +59,64 @@ export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_message, 0);
 
 /**
- * A chat message by its fields, for callers that have no OpenAI message at hand. What stands in the log is the
- * OpenAI message that these fields make.
+ * A chat message by its fields, for callers that have no OpenAI message at hand. The log holds the OpenAI message
+ * that these fields make.
  *
  * @generated from message contextstore.v1.Message
  */
 export type Message = Message$1<"contextstore.v1.Message"> & {
   /**
-   * `system`, `developer`, `user`, `assistant` or `tool`.
+   * Who speaks. Required.
    *
-   * @generated from field: string role = 1;
+   * @generated from field: contextstore.v1.Role role = 1;
    */
-  role: string;
+  role: Role;
 
   /**
-   * Plain text. An assistant message that only calls tools has none.
+   * The plain text. An assistant message that only calls tools has none.
    *
    * @generated from field: string content = 2;
    */
   content: string;
 
   /**
-   * Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Cannot stand
-   * beside `content`.
+   * Content that is more than text: a JSON array of OpenAI content parts, each an object with a `type`. Set this or
+   * `content`, not both.
    *
    * @generated from field: string content_json = 3;
    */
   contentJson: string;
 
   /**
-   * Name of the speaker.
+   * The name of the speaker. Empty: none.
    *
    * @generated from field: string name = 4;
    */
   name: string;
 
   /**
-   * Tool calls of an assistant message.
+   * The tool calls of an assistant message; at most 16 384 in all messages of a request.
    *
    * @generated from field: repeated contextstore.v1.ToolCall tool_calls = 5;
    */
   toolCalls: ToolCall[];
 
   /**
-   * The call that a tool message answers.
+   * The id of the call that a tool message answers.
    *
    * @generated from field: string tool_call_id = 6;
    */
   toolCallId: string;
 
   /**
-   * The tool that a tool message comes from. Not part of what OpenAI is sent.
+   * The tool that a tool message comes from. OpenAI is not sent this field.
    *
    * @generated from field: string tool_name = 7;
    */
   toolName: string;
 
   /**
-   * Every other field, as a JSON object: kept in the log and handed to renderers that know it.
+   * All other fields, as a JSON object. The log keeps them, and the renderers that know them use them.
    *
    * @generated from field: string extra_json = 8;
    */
@@ -129,20 +131,86 @@ export const MessageSchema: GenMessage<Message> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_message, 1);
 
 /**
- * Secrets of one kind that were replaced before anything was written.
+ * A message to append. AppendMessage, AppendMessages and Chat share it.
  *
- * @generated from message contextstore.v1.Masked
+ * @generated from message contextstore.v1.NewMessage
  */
-export type Masked = Message$1<"contextstore.v1.Masked"> & {
+export type NewMessage = Message$1<"contextstore.v1.NewMessage"> & {
   /**
-   * The rule, as `masking.rules` names it: `openai_key`, `github_token`, …
+   * The message, in one of two forms. Required.
+   *
+   * @generated from oneof contextstore.v1.NewMessage.body
+   */
+  body: {
+    /**
+     * The message by its fields.
+     *
+     * @generated from field: contextstore.v1.Message fields = 1;
+     */
+    value: Message;
+    case: "fields";
+  } | {
+    /**
+     * A whole OpenAI chat message as an SDK produced it: a JSON object with a `role` and a `content`, which is text or
+     * an array of parts. Only an assistant message may have no content, if it has tool_calls, a refusal, audio or a
+     * function_call. Fields that OpenAI does not know are kept. The server refuses what is not a JSON object, a key
+     * that stands twice in one object, and a role that is not a Role in lower case. Lone surrogates become U+FFFD. An
+     * error inside the message is named by its path, for example `message.json.role`.
+     *
+     * @generated from field: string json = 2;
+     */
+    value: string;
+    case: "json";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Whether to pin the message: no compaction removes it from the view, nor the group of calls and results that it
+   * belongs to.
+   *
+   * @generated from field: bool pinned = 3;
+   */
+  pinned: boolean;
+
+  /**
+   * The id of a tool output that the message shows a part of. 1 to 128 letters, digits and `-_.:@+=~`; the first one
+   * is not a dot. Empty: none.
+   *
+   * @generated from field: string output_ref = 4;
+   */
+  outputRef: string;
+
+  /**
+   * Names the append, so that a retry has no effect (see "Retries" of ContextStore). 1 to 128 visible ASCII
+   * characters. Empty: the append has no name, and a retry appends the message again; in Chat, the name is derived
+   * from the request_id of the call and the position of the message.
+   *
+   * @generated from field: string request_id = 5;
+   */
+  requestId: string;
+};
+
+/**
+ * Describes the message contextstore.v1.NewMessage.
+ * Use `create(NewMessageSchema)` to create a new message.
+ */
+export const NewMessageSchema: GenMessage<NewMessage> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_message, 2);
+
+/**
+ * A kind of secret that was replaced before anything was written, and how often.
+ *
+ * @generated from message contextstore.v1.MaskedSecrets
+ */
+export type MaskedSecrets = Message$1<"contextstore.v1.MaskedSecrets"> & {
+  /**
+   * The rule that matched, as `masking.rules` names it: `openai_key`, `github_token`, …
    *
    * @generated from field: string rule = 1;
    */
   rule: string;
 
   /**
-   * How often.
+   * The number of replacements.
    *
    * @generated from field: uint64 count = 2;
    */
@@ -150,11 +218,11 @@ export type Masked = Message$1<"contextstore.v1.Masked"> & {
 };
 
 /**
- * Describes the message contextstore.v1.Masked.
- * Use `create(MaskedSchema)` to create a new message.
+ * Describes the message contextstore.v1.MaskedSecrets.
+ * Use `create(MaskedSecretsSchema)` to create a new message.
  */
-export const MaskedSchema: GenMessage<Masked> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_message, 2);
+export const MaskedSecretsSchema: GenMessage<MaskedSecrets> = /*@__PURE__*/
+  messageDesc(file_contextstore_v1_message, 3);
 
 /**
  * How full the context is.
@@ -163,30 +231,26 @@ export const MaskedSchema: GenMessage<Masked> = /*@__PURE__*/
  */
 export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   /**
-   * Tokens of the view and of the tools that were last sent with it, as counted and calibrated by the usage that was
-   * reported.
+   * Tokens of the view and of the tools that were last sent with it, as counted and then calibrated by reported usage.
    *
    * @generated from field: uint64 tokens = 1;
    */
   tokens: bigint;
 
   /**
-   * Tokens the model takes: the one that Chat or StreamRequest last named, if it takes less than the task's own or the task
-   * names none.
+   * Tokens that the model accepts: of the model that Chat or RenderContext last named, if it accepts fewer than the
+   * task's own model or the task names none.
    *
    * @generated from field: uint64 limit = 2;
    */
   limit: bigint;
 
   /**
-   * Where the limit comes from: `task` (its configuration), `server` (`models`, `context_length` of the provider, or a preset
-   * in the server's configuration), `model` (a well-known one), `default` (a guess by provider), or `provider`: the model
-   * refused more in Chat, whatever is configured. What it says it takes is the limit then, or half of what it was sent. That
-   * is known until another model is asked or the task is opened again.
+   * Where the limit comes from.
    *
-   * @generated from field: string limit_source = 3;
+   * @generated from field: contextstore.v1.LimitSource limit_source = 3;
    */
-  limitSource: string;
+  limitSource: LimitSource;
 
   /**
    * `tokens` divided by `limit`.
@@ -196,34 +260,34 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
   ratio: number;
 
   /**
-   * `NORMAL` below 0.6, `WARN` below 0.8, `PRUNE` below 0.9, `AGGRESSIVE` up to 1.0, `EMERGENCY` above.
+   * How urgent it is to make the context smaller.
    *
-   * @generated from field: string stage = 5;
+   * @generated from field: contextstore.v1.PressureStage stage = 5;
    */
-  stage: string;
+  stage: PressureStage;
 
   /**
-   * Whether the threshold of the task's compression is reached.
+   * Whether the context has reached the threshold of the task's compression.
    *
    * @generated from field: bool should_compress = 6;
    */
   shouldCompress: boolean;
 
   /**
-   * Whether what may not go (system prompt, pinned messages, calls that wait for results and what is behind them) alone
-   * reaches the threshold, so that no compression helps. As the last try has found; a restart forgets it.
+   * Whether the part that must stay (system prompt, pinned messages, calls without results and what follows them)
+   * reaches the threshold on its own, so that no compression helps. This is what the last attempt found; a restarted
+   * server has forgotten it.
    *
-   * @generated from field: bool over = 7;
+   * @generated from field: bool incompressible = 7;
    */
-  over: boolean;
+  incompressible: boolean;
 
   /**
-   * The breaker of the LLM that summarises for this task: `closed`, or `open` after it failed several times in a row: the
-   * built-in summariser is used until the breaker closes. Empty if no LLM summarises.
+   * The circuit breaker in front of the LLM that summarises. Unspecified: no LLM summarises.
    *
-   * @generated from field: string breaker = 8;
+   * @generated from field: contextstore.v1.BreakerState breaker = 8;
    */
-  breaker: string;
+  breaker: BreakerState;
 };
 
 /**
@@ -231,30 +295,30 @@ export type Pressure = Message$1<"contextstore.v1.Pressure"> & {
  * Use `create(PressureSchema)` to create a new message.
  */
 export const PressureSchema: GenMessage<Pressure> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_message, 3);
+  messageDesc(file_contextstore_v1_message, 4);
 
 /**
- * A summary that stands in the view for the messages it covers.
+ * A summary that stands in the view for the messages that it covers.
  *
  * @generated from message contextstore.v1.Summary
  */
 export type Summary = Message$1<"contextstore.v1.Summary"> & {
   /**
-   * Its number within the task.
+   * Its number within the task, from 1.
    *
    * @generated from field: uint64 id = 1;
    */
   id: bigint;
 
   /**
-   * First message it covers.
+   * The seq of the first message that it covers.
    *
    * @generated from field: uint64 start_seq = 2;
    */
   startSeq: bigint;
 
   /**
-   * Last message it covers.
+   * The seq of the last message that it covers.
    *
    * @generated from field: uint64 end_seq = 3;
    */
@@ -268,7 +332,7 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
   summary: string;
 
   /**
-   * How many messages it stands for.
+   * The number of messages that it stands for.
    *
    * @generated from field: uint64 compressed_message_count = 5;
    */
@@ -291,12 +355,13 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
   /**
    * The strategy that made it.
    *
-   * @generated from field: string strategy = 8;
+   * @generated from field: contextstore.v1.CompressionStrategy strategy = 8;
    */
-  strategy: string;
+  strategy: CompressionStrategy;
 
   /**
-   * The model that wrote it; `extractive` for the built-in one, `agent` where an agent did not say.
+   * The model that wrote it. `extractive` if the built-in summariser wrote it, `agent` if an agent wrote it and named
+   * no model.
    *
    * @generated from field: string model = 9;
    */
@@ -310,7 +375,7 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Tokens it saves: `original_tokens` less `summary_tokens`.
+   * The tokens that it saves: `original_tokens` minus `summary_tokens`.
    *
    * @generated from field: uint64 tokens_saved = 11;
    */
@@ -324,8 +389,8 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
   ratio: number;
 
   /**
-   * If fixed sections were asked for: a JSON object of lists of text, `goal`, `decisions`, `changes`, `files`, `errors`
-   * and `pending`, whoever wrote it.
+   * If fixed sections were asked for: a JSON object whose keys `goal`, `decisions`, `changes`, `files`, `errors` and
+   * `pending` hold lists of text. Empty: the summary has no sections.
    *
    * @generated from field: string sections_json = 13;
    */
@@ -337,5 +402,273 @@ export type Summary = Message$1<"contextstore.v1.Summary"> & {
  * Use `create(SummarySchema)` to create a new message.
  */
 export const SummarySchema: GenMessage<Summary> = /*@__PURE__*/
-  messageDesc(file_contextstore_v1_message, 4);
+  messageDesc(file_contextstore_v1_message, 5);
+
+/**
+ * Who speaks in a message: the roles of OpenAI's chat completions.
+ *
+ * @generated from enum contextstore.v1.Role
+ */
+export enum Role {
+  /**
+   * Not a role. Requests with it are refused.
+   *
+   * @generated from enum value: ROLE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Instructions of the program.
+   *
+   * @generated from enum value: ROLE_SYSTEM = 1;
+   */
+  SYSTEM = 1,
+
+  /**
+   * Instructions of the program, under the name that newer OpenAI models use.
+   *
+   * @generated from enum value: ROLE_DEVELOPER = 2;
+   */
+  DEVELOPER = 2,
+
+  /**
+   * The person, or the program on the person's behalf.
+   *
+   * @generated from enum value: ROLE_USER = 3;
+   */
+  USER = 3,
+
+  /**
+   * The model.
+   *
+   * @generated from enum value: ROLE_ASSISTANT = 4;
+   */
+  ASSISTANT = 4,
+
+  /**
+   * A tool: the result of a tool call.
+   *
+   * @generated from enum value: ROLE_TOOL = 5;
+   */
+  TOOL = 5,
+}
+
+/**
+ * Describes the enum contextstore.v1.Role.
+ */
+export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_message, 0);
+
+/**
+ * The form of a tool call.
+ *
+ * @generated from enum contextstore.v1.ToolCallType
+ */
+export enum ToolCallType {
+  /**
+   * In a request, this means FUNCTION.
+   *
+   * @generated from enum value: TOOL_CALL_TYPE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A call of a function; its arguments are JSON.
+   *
+   * @generated from enum value: TOOL_CALL_TYPE_FUNCTION = 1;
+   */
+  FUNCTION = 1,
+
+  /**
+   * A call of an OpenAI custom tool; its input is free text.
+   *
+   * @generated from enum value: TOOL_CALL_TYPE_CUSTOM = 2;
+   */
+  CUSTOM = 2,
+}
+
+/**
+ * Describes the enum contextstore.v1.ToolCallType.
+ */
+export const ToolCallTypeSchema: GenEnum<ToolCallType> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_message, 1);
+
+/**
+ * How the execution of a tool call ended.
+ *
+ * @generated from enum contextstore.v1.ToolCallStatus
+ */
+export enum ToolCallStatus {
+  /**
+   * In a request, this means SUCCESS.
+   *
+   * @generated from enum value: TOOL_CALL_STATUS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The tool returned a result.
+   *
+   * @generated from enum value: TOOL_CALL_STATUS_SUCCESS = 1;
+   */
+  SUCCESS = 1,
+
+  /**
+   * The tool failed.
+   *
+   * @generated from enum value: TOOL_CALL_STATUS_ERROR = 2;
+   */
+  ERROR = 2,
+}
+
+/**
+ * Describes the enum contextstore.v1.ToolCallStatus.
+ */
+export const ToolCallStatusSchema: GenEnum<ToolCallStatus> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_message, 2);
+
+/**
+ * How urgent it is to make the context smaller.
+ *
+ * @generated from enum contextstore.v1.PressureStage
+ */
+export enum PressureStage {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: PRESSURE_STAGE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The ratio is below 0.6.
+   *
+   * @generated from enum value: PRESSURE_STAGE_NORMAL = 1;
+   */
+  NORMAL = 1,
+
+  /**
+   * The ratio is at least 0.6 and below 0.8.
+   *
+   * @generated from enum value: PRESSURE_STAGE_WARN = 2;
+   */
+  WARN = 2,
+
+  /**
+   * The ratio is at least 0.8 and below 0.9.
+   *
+   * @generated from enum value: PRESSURE_STAGE_PRUNE = 3;
+   */
+  PRUNE = 3,
+
+  /**
+   * The ratio is at least 0.9 and at most 1.0.
+   *
+   * @generated from enum value: PRESSURE_STAGE_AGGRESSIVE = 4;
+   */
+  AGGRESSIVE = 4,
+
+  /**
+   * The ratio is above 1.0.
+   *
+   * @generated from enum value: PRESSURE_STAGE_EMERGENCY = 5;
+   */
+  EMERGENCY = 5,
+}
+
+/**
+ * Describes the enum contextstore.v1.PressureStage.
+ */
+export const PressureStageSchema: GenEnum<PressureStage> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_message, 3);
+
+/**
+ * Where the limit of a context comes from.
+ *
+ * @generated from enum contextstore.v1.LimitSource
+ */
+export enum LimitSource {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: LIMIT_SOURCE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The configuration of the task (`context_length`).
+   *
+   * @generated from enum value: LIMIT_SOURCE_TASK = 1;
+   */
+  TASK = 1,
+
+  /**
+   * The configuration of the server: `models`, `context_length` of the provider, or a preset.
+   *
+   * @generated from enum value: LIMIT_SOURCE_SERVER = 2;
+   */
+  SERVER = 2,
+
+  /**
+   * The server knows the model.
+   *
+   * @generated from enum value: LIMIT_SOURCE_MODEL = 3;
+   */
+  MODEL = 3,
+
+  /**
+   * A guess by the provider's name.
+   *
+   * @generated from enum value: LIMIT_SOURCE_DEFAULT = 4;
+   */
+  DEFAULT = 4,
+
+  /**
+   * The provider refused more in Chat, whatever is configured. The limit is what the provider named, or half of what
+   * it was sent. The server forgets it when another model is asked or the task is opened again.
+   *
+   * @generated from enum value: LIMIT_SOURCE_PROVIDER = 5;
+   */
+  PROVIDER = 5,
+}
+
+/**
+ * Describes the enum contextstore.v1.LimitSource.
+ */
+export const LimitSourceSchema: GenEnum<LimitSource> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_message, 4);
+
+/**
+ * The state of the circuit breaker in front of the LLM that summarises.
+ *
+ * @generated from enum contextstore.v1.BreakerState
+ */
+export enum BreakerState {
+  /**
+   * No LLM summarises for this task, so there is no breaker.
+   *
+   * @generated from enum value: BREAKER_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The LLM is asked.
+   *
+   * @generated from enum value: BREAKER_STATE_CLOSED = 1;
+   */
+  CLOSED = 1,
+
+  /**
+   * The LLM failed several times in a row. The built-in summariser is used until the breaker closes.
+   *
+   * @generated from enum value: BREAKER_STATE_OPEN = 2;
+   */
+  OPEN = 2,
+}
+
+/**
+ * Describes the enum contextstore.v1.BreakerState.
+ */
+export const BreakerStateSchema: GenEnum<BreakerState> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_message, 5);
 

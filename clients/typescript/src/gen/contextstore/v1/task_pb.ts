@@ -2,8 +2,8 @@
 // @generated from file contextstore/v1/task.proto (package contextstore.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,45 +12,45 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/task.proto.
  */
 export const file_contextstore_v1_task: GenFile = /*@__PURE__*/
-  fileDesc("Chpjb250ZXh0c3RvcmUvdjEvdGFzay5wcm90bxIPY29udGV4dHN0b3JlLnYxIl8KB1Rhc2tLZXkSEwoLdGFza19zb3VyY2UYASABKAkSDQoFb3duZXIYAiABKAkSDAoEcmVwbxgDIAEoCRIRCgl0YXNrX3R5cGUYBCABKAkSDwoHdGFza19pZBgFIAEoCSJDCgZIb2xkZXISEwoLaW5zdGFuY2VfaWQYASABKAkSEgoKcHJvY2Vzc19pZBgCIAEoDRIQCghob3N0bmFtZRgDIAEoCSLqBQoRQ29tcHJlc3Npb25Db25maWcSEQoEYXV0bxgBIAEoCEgAiAEBEhAKCHN0cmF0ZWd5GAIgASgJEhYKCXRocmVzaG9sZBgDIAEoAUgBiAEBEhwKD3Rva2VuX3RocmVzaG9sZBgEIAEoBEgCiAEBEh4KEW1heF9yZXF1ZXN0X2J5dGVzGAUgASgESAOIAQESFAoHZW5hYmxlZBgGIAEoCEgEiAEBEiEKFGtlZXBfcmVjZW50X21lc3NhZ2VzGAcgASgNSAWIAQESGQoMbWluX21lc3NhZ2VzGAggASgNSAaIAQESEgoKY29tcGxleGl0eRgJIAEoCRIOCgZwcmVzZXQYCiABKAkSEgoKc3VtbWFyaXplchgLIAEoCRIQCghwcm92aWRlchgMIAEoCRINCgVtb2RlbBgNIAEoCRIWCg5zdW1tYXJ5X3Byb21wdBgOIAEoCRIcChRmaW5hbF9zdW1tYXJ5X3Byb21wdBgPIAEoCRIaChJzdW1tYXJ5X2RpcmVjdGl2ZXMYECADKAkSFQoNcmV0YWluX3Byb21wdBgRIAEoCRIZChFyZXRhaW5fZGlyZWN0aXZlcxgSIAMoCRIeChFyZXRhaW5fbGFzdF90dXJucxgTIAEoDUgHiAEBEhcKCnN0cnVjdHVyZWQYFCABKAhICIgBARIWCglrZWVwX3BsYW4YFSABKAhICYgBARIbCg5zdW1tYXJ5X3Rva2VucxgWIAEoBEgKiAEBQgcKBV9hdXRvQgwKCl90aHJlc2hvbGRCEgoQX3Rva2VuX3RocmVzaG9sZEIUChJfbWF4X3JlcXVlc3RfYnl0ZXNCCgoIX2VuYWJsZWRCFwoVX2tlZXBfcmVjZW50X21lc3NhZ2VzQg8KDV9taW5fbWVzc2FnZXNCFAoSX3JldGFpbl9sYXN0X3R1cm5zQg0KC19zdHJ1Y3R1cmVkQgwKCl9rZWVwX3BsYW5CEQoPX3N1bW1hcnlfdG9rZW5zIrcBCgtQcnVuZUNvbmZpZxITCgZ0YXJnZXQYASABKAFIAIgBARIbCg5yZWNlbmN5X3dlaWdodBgCIAEoAUgBiAEBEhgKC3JvbGVfd2VpZ2h0GAMgASgBSAKIAQESGwoOY29udGVudF93ZWlnaHQYBCABKAFIA4gBAUIJCgdfdGFyZ2V0QhEKD19yZWNlbmN5X3dlaWdodEIOCgxfcm9sZV93ZWlnaHRCEQoPX2NvbnRlbnRfd2VpZ2h0IlIKDFdpbmRvd0NvbmZpZxIVCghtZXNzYWdlcxgBIAEoDUgAiAEBEhMKBnRva2VucxgCIAEoBEgBiAEBQgsKCV9tZXNzYWdlc0IJCgdfdG9rZW5zIm0KEUluaGVyaXRhbmNlQ29uZmlnEhQKB2VuYWJsZWQYASABKAhIAIgBARIfChJtYXhfc3VtbWFyeV90b2tlbnMYAiABKARIAYgBAUIKCghfZW5hYmxlZEIVChNfbWF4X3N1bW1hcnlfdG9rZW5zIogCCg1PdXRwdXRzQ29uZmlnEhQKB2VuYWJsZWQYASABKAhIAIgBARIaCg1idWRnZXRfdG9rZW5zGAIgASgESAGIAQESHgoRbWF4X21lc3NhZ2VfYnl0ZXMYAyABKARIAogBARIcCg9tYXhfbGluZV9sZW5ndGgYBCABKA1IA4gBARIXCgp0YWlsX2J5dGVzGAUgASgESASIAQESFwoPcHJvdGVjdGVkX3Rvb2xzGAYgAygJQgoKCF9lbmFibGVkQhAKDl9idWRnZXRfdG9rZW5zQhQKEl9tYXhfbWVzc2FnZV9ieXRlc0ISChBfbWF4X2xpbmVfbGVuZ3RoQg0KC190YWlsX2J5dGVzIp8DCgpUYXNrQ29uZmlnEhQKDGxsbV9wcm92aWRlchgBIAEoCRINCgVtb2RlbBgCIAEoCRIbCg5jb250ZXh0X2xlbmd0aBgDIAEoBEgAiAEBEhIKCmR1cmFiaWxpdHkYBCABKAkSNwoLY29tcHJlc3Npb24YBSABKAsyIi5jb250ZXh0c3RvcmUudjEuQ29tcHJlc3Npb25Db25maWcSEgoKZXh0cmFfanNvbhgGIAEoCRIVCg10b2tlbl9jb3VudGVyGAcgASgJEisKBXBydW5lGAggASgLMhwuY29udGV4dHN0b3JlLnYxLlBydW5lQ29uZmlnEi0KBndpbmRvdxgJIAEoCzIdLmNvbnRleHRzdG9yZS52MS5XaW5kb3dDb25maWcSNwoLaW5oZXJpdGFuY2UYCiABKAsyIi5jb250ZXh0c3RvcmUudjEuSW5oZXJpdGFuY2VDb25maWcSLwoHb3V0cHV0cxgLIAEoCzIeLmNvbnRleHRzdG9yZS52MS5PdXRwdXRzQ29uZmlnQhEKD19jb250ZXh0X2xlbmd0aCLaAQoFTGVhc2USEgoKZ2VuZXJhdGlvbhgBIAEoBBInCgZob2xkZXIYAiABKAsyFy5jb250ZXh0c3RvcmUudjEuSG9sZGVyEjEKDWFjcXVpcmVkX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDHJlbmV3ZWRfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIvYCCg5UYXNrU3RhdGlzdGljcxIWCg50b3RhbF9tZXNzYWdlcxgBIAEoBBIWCg5tZXNzYWdlX3Rva2VucxgCIAEoBBIVCg12aWV3X21lc3NhZ2VzGAMgASgEEhMKC3ZpZXdfdG9rZW5zGAQgASgEEhIKCnZpZXdfYnl0ZXMYBSABKAQSFgoObGxtX2NhbGxfY291bnQYBiABKAQSFAoMdG90YWxfdG9rZW5zGAcgASgEEhcKD3Rvb2xfY2FsbF9jb3VudBgIIAEoBBIYChB0b3RhbF90b29sX2NhbGxzGAkgASgEEhoKEnRvb2xfc3VjY2Vzc19jb3VudBgKIAEoBBIZChFjb21wcmVzc2lvbl9jb3VudBgLIAEoBBIXCg90b3RhbF9zdW1tYXJpZXMYDCABKAQSEwoLdG90YWxfcGxhbnMYDSABKAQSFwoPcGlubmVkX21lc3NhZ2VzGA4gASgEEhUKDWJ5dGVzX29uX2Rpc2sYDyABKAQi3QQKBFRhc2sSDAoEdXVpZBgBIAEoCRIlCgNrZXkYAiABKAsyGC5jb250ZXh0c3RvcmUudjEuVGFza0tleRIMCgR1c2VyGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIOCgZoZWFsdGgYBSABKAkSFQoNZXJyb3JfbWVzc2FnZRgGIAEoCRIrCgZjb25maWcYByABKAsyGy5jb250ZXh0c3RvcmUudjEuVGFza0NvbmZpZxIvCgtjcmVhdGVfdGltZRgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDWNvbXBsZXRlX3RpbWUYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiUKBWxlYXNlGAsgASgLMhYuY29udGV4dHN0b3JlLnYxLkxlYXNlEhgKEGxlYXNlX2dlbmVyYXRpb24YDCABKAQSMwoKc3RhdGlzdGljcxgNIAEoCzIfLmNvbnRleHRzdG9yZS52MS5UYXNrU3RhdGlzdGljcxIQCghoYXNfcGxhbhgOIAEoCBIRCglkaXJlY3RvcnkYDyABKAkSFwoPdmlld19nZW5lcmF0aW9uGBAgASgEEhAKCGxhc3Rfc2VxGBEgASgEEhUKDWZpbmFsX3N1bW1hcnkYEiABKAkSEgoKcHJvY2Vzc19pZBgTIAEoDRIQCghob3N0bmFtZRgUIAEoCRIWCg5pbmhlcml0ZWRfZnJvbRgVIAEoCWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Chpjb250ZXh0c3RvcmUvdjEvdGFzay5wcm90bxIPY29udGV4dHN0b3JlLnYxIl8KB1Rhc2tLZXkSEwoLdGFza19zb3VyY2UYASABKAkSDQoFb3duZXIYAiABKAkSDAoEcmVwbxgDIAEoCRIRCgl0YXNrX3R5cGUYBCABKAkSDwoHdGFza19pZBgFIAEoCSJDCgZIb2xkZXISEwoLaW5zdGFuY2VfaWQYASABKAkSEgoKcHJvY2Vzc19pZBgCIAEoDRIQCghob3N0bmFtZRgDIAEoCSKNBwoRQ29tcHJlc3Npb25Db25maWcSEQoEYXV0bxgBIAEoCEgAiAEBEjYKCHN0cmF0ZWd5GAIgASgOMiQuY29udGV4dHN0b3JlLnYxLkNvbXByZXNzaW9uU3RyYXRlZ3kSFgoJdGhyZXNob2xkGAMgASgBSAGIAQESHAoPdG9rZW5fdGhyZXNob2xkGAQgASgESAKIAQESHgoRbWF4X3JlcXVlc3RfYnl0ZXMYBSABKARIA4gBARIUCgdlbmFibGVkGAYgASgISASIAQESIQoUa2VlcF9yZWNlbnRfbWVzc2FnZXMYByABKA1IBYgBARIZCgxtaW5fbWVzc2FnZXMYCCABKA1IBogBARIzCgpjb21wbGV4aXR5GAkgASgOMh8uY29udGV4dHN0b3JlLnYxLlRhc2tDb21wbGV4aXR5EjIKBnByZXNldBgKIAEoDjIiLmNvbnRleHRzdG9yZS52MS5Db21wcmVzc2lvblByZXNldBIvCgpzdW1tYXJpemVyGAsgASgOMhsuY29udGV4dHN0b3JlLnYxLlN1bW1hcml6ZXISKwoIcHJvdmlkZXIYDCABKA4yGS5jb250ZXh0c3RvcmUudjEuUHJvdmlkZXISDQoFbW9kZWwYDSABKAkSFgoOc3VtbWFyeV9wcm9tcHQYDiABKAkSHAoUZmluYWxfc3VtbWFyeV9wcm9tcHQYDyABKAkSGgoSc3VtbWFyeV9kaXJlY3RpdmVzGBAgAygJEhUKDXJldGFpbl9wcm9tcHQYESABKAkSGQoRcmV0YWluX2RpcmVjdGl2ZXMYEiADKAkSHgoRcmV0YWluX2xhc3RfdHVybnMYEyABKA1IB4gBARIXCgpzdHJ1Y3R1cmVkGBQgASgISAiIAQESFgoJa2VlcF9wbGFuGBUgASgISAmIAQESGwoOc3VtbWFyeV90b2tlbnMYFiABKARICogBAUIHCgVfYXV0b0IMCgpfdGhyZXNob2xkQhIKEF90b2tlbl90aHJlc2hvbGRCFAoSX21heF9yZXF1ZXN0X2J5dGVzQgoKCF9lbmFibGVkQhcKFV9rZWVwX3JlY2VudF9tZXNzYWdlc0IPCg1fbWluX21lc3NhZ2VzQhQKEl9yZXRhaW5fbGFzdF90dXJuc0INCgtfc3RydWN0dXJlZEIMCgpfa2VlcF9wbGFuQhEKD19zdW1tYXJ5X3Rva2VucyK3AQoLUHJ1bmVDb25maWcSEwoGdGFyZ2V0GAEgASgBSACIAQESGwoOcmVjZW5jeV93ZWlnaHQYAiABKAFIAYgBARIYCgtyb2xlX3dlaWdodBgDIAEoAUgCiAEBEhsKDmNvbnRlbnRfd2VpZ2h0GAQgASgBSAOIAQFCCQoHX3RhcmdldEIRCg9fcmVjZW5jeV93ZWlnaHRCDgoMX3JvbGVfd2VpZ2h0QhEKD19jb250ZW50X3dlaWdodCJSCgxXaW5kb3dDb25maWcSFQoIbWVzc2FnZXMYASABKA1IAIgBARITCgZ0b2tlbnMYAiABKARIAYgBAUILCglfbWVzc2FnZXNCCQoHX3Rva2VucyJtChFJbmhlcml0YW5jZUNvbmZpZxIUCgdlbmFibGVkGAEgASgISACIAQESHwoSbWF4X3N1bW1hcnlfdG9rZW5zGAIgASgESAGIAQFCCgoIX2VuYWJsZWRCFQoTX21heF9zdW1tYXJ5X3Rva2VucyKIAgoNT3V0cHV0c0NvbmZpZxIUCgdlbmFibGVkGAEgASgISACIAQESGgoNYnVkZ2V0X3Rva2VucxgCIAEoBEgBiAEBEh4KEW1heF9tZXNzYWdlX2J5dGVzGAMgASgESAKIAQESHAoPbWF4X2xpbmVfbGVuZ3RoGAQgASgNSAOIAQESFwoKdGFpbF9ieXRlcxgFIAEoBEgEiAEBEhcKD3Byb3RlY3RlZF90b29scxgGIAMoCUIKCghfZW5hYmxlZEIQCg5fYnVkZ2V0X3Rva2Vuc0IUChJfbWF4X21lc3NhZ2VfYnl0ZXNCEgoQX21heF9saW5lX2xlbmd0aEINCgtfdGFpbF9ieXRlcyLbAwoKVGFza0NvbmZpZxIUCgxsbG1fcHJvdmlkZXIYASABKAkSDQoFbW9kZWwYAiABKAkSGwoOY29udGV4dF9sZW5ndGgYAyABKARIAIgBARIvCgpkdXJhYmlsaXR5GAQgASgOMhsuY29udGV4dHN0b3JlLnYxLkR1cmFiaWxpdHkSNAoNdG9rZW5fY291bnRlchgFIAEoDjIdLmNvbnRleHRzdG9yZS52MS5Ub2tlbkNvdW50ZXISNwoLY29tcHJlc3Npb24YBiABKAsyIi5jb250ZXh0c3RvcmUudjEuQ29tcHJlc3Npb25Db25maWcSKwoFcHJ1bmUYByABKAsyHC5jb250ZXh0c3RvcmUudjEuUHJ1bmVDb25maWcSLQoGd2luZG93GAggASgLMh0uY29udGV4dHN0b3JlLnYxLldpbmRvd0NvbmZpZxI3Cgtpbmhlcml0YW5jZRgJIAEoCzIiLmNvbnRleHRzdG9yZS52MS5Jbmhlcml0YW5jZUNvbmZpZxIvCgdvdXRwdXRzGAogASgLMh4uY29udGV4dHN0b3JlLnYxLk91dHB1dHNDb25maWcSEgoKZXh0cmFfanNvbhgLIAEoCUIRCg9fY29udGV4dF9sZW5ndGgi1wEKBUxlYXNlEhIKCmdlbmVyYXRpb24YASABKAQSJwoGaG9sZGVyGAIgASgLMhcuY29udGV4dHN0b3JlLnYxLkhvbGRlchIwCgxhY3F1aXJlX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJlbmV3X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2V4cGlyZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCL2AgoOVGFza1N0YXRpc3RpY3MSFgoOdG90YWxfbWVzc2FnZXMYASABKAQSFgoObWVzc2FnZV90b2tlbnMYAiABKAQSFQoNdmlld19tZXNzYWdlcxgDIAEoBBITCgt2aWV3X3Rva2VucxgEIAEoBBISCgp2aWV3X2J5dGVzGAUgASgEEhYKDmxsbV9jYWxsX2NvdW50GAYgASgEEhQKDHRvdGFsX3Rva2VucxgHIAEoBBIXCg90b29sX2NhbGxfY291bnQYCCABKAQSGAoQdG90YWxfdG9vbF9jYWxscxgJIAEoBBIaChJ0b29sX3N1Y2Nlc3NfY291bnQYCiABKAQSGQoRY29tcHJlc3Npb25fY291bnQYCyABKAQSFwoPdG90YWxfc3VtbWFyaWVzGAwgASgEEhMKC3RvdGFsX3BsYW5zGA0gASgEEhcKD3Bpbm5lZF9tZXNzYWdlcxgOIAEoBBIVCg1ieXRlc19vbl9kaXNrGA8gASgEIpcFCgRUYXNrEgwKBHV1aWQYASABKAkSJQoDa2V5GAIgASgLMhguY29udGV4dHN0b3JlLnYxLlRhc2tLZXkSDAoEdXNlchgDIAEoCRIrCgZzdGF0dXMYBCABKA4yGy5jb250ZXh0c3RvcmUudjEuVGFza1N0YXR1cxIrCgZoZWFsdGgYBSABKA4yGy5jb250ZXh0c3RvcmUudjEuVGFza0hlYWx0aBIVCg1lcnJvcl9tZXNzYWdlGAYgASgJEisKBmNvbmZpZxgHIAEoCzIbLmNvbnRleHRzdG9yZS52MS5UYXNrQ29uZmlnEi8KC2NyZWF0ZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfdGltZRgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMQoNY29tcGxldGVfdGltZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASJQoFbGVhc2UYCyABKAsyFi5jb250ZXh0c3RvcmUudjEuTGVhc2USGAoQbGVhc2VfZ2VuZXJhdGlvbhgMIAEoBBIzCgpzdGF0aXN0aWNzGA0gASgLMh8uY29udGV4dHN0b3JlLnYxLlRhc2tTdGF0aXN0aWNzEhAKCGhhc19wbGFuGA4gASgIEhEKCWRpcmVjdG9yeRgPIAEoCRIXCg92aWV3X2dlbmVyYXRpb24YECABKAQSEAoIbGFzdF9zZXEYESABKAQSFQoNZmluYWxfc3VtbWFyeRgSIAEoCRISCgpwcm9jZXNzX2lkGBMgASgNEhAKCGhvc3RuYW1lGBQgASgJEhYKDmluaGVyaXRlZF9mcm9tGBUgASgJKo0BCgpUYXNrU3RhdHVzEhsKF1RBU0tfU1RBVFVTX1VOU1BFQ0lGSUVEEAASFwoTVEFTS19TVEFUVVNfUlVOTklORxABEhYKElRBU0tfU1RBVFVTX1BBVVNFRBACEhkKFVRBU0tfU1RBVFVTX0NPTVBMRVRFRBADEhYKElRBU0tfU1RBVFVTX0ZBSUxFRBAEKpEBCgpUYXNrSGVhbHRoEhsKF1RBU0tfSEVBTFRIX1VOU1BFQ0lGSUVEEAASEgoOVEFTS19IRUFMVEhfT0sQARIbChdUQVNLX0hFQUxUSF9RVUFSQU5USU5FRBACEhcKE1RBU0tfSEVBTFRIX01JU1NJTkcQAxIcChhUQVNLX0hFQUxUSF9ORVdFUl9GT1JNQVQQBCqcAQoIUHJvdmlkZXISGAoUUFJPVklERVJfVU5TUEVDSUZJRUQQABITCg9QUk9WSURFUl9PUEVOQUkQARIdChlQUk9WSURFUl9PUEVOQUlfUkVTUE9OU0VTEAISFgoSUFJPVklERVJfQU5USFJPUElDEAMSEwoPUFJPVklERVJfT0xMQU1BEAQSFQoRUFJPVklERVJfTE1TVFVESU8QBSprCgpEdXJhYmlsaXR5EhoKFkRVUkFCSUxJVFlfVU5TUEVDSUZJRUQQABIUChBEVVJBQklMSVRZX0dST1VQEAESEwoPRFVSQUJJTElUWV9FQUNIEAISFgoSRFVSQUJJTElUWV9QUk9DRVNTEAMqlwEKDFRva2VuQ291bnRlchIdChlUT0tFTl9DT1VOVEVSX1VOU1BFQ0lGSUVEEAASGAoUVE9LRU5fQ09VTlRFUl9GSVRURUQQARIbChdUT0tFTl9DT1VOVEVSX0hFVVJJU1RJQxACEhcKE1RPS0VOX0NPVU5URVJfTzIwMEsQAxIYChRUT0tFTl9DT1VOVEVSX0NMMTAwSxAEKsIBChNDb21wcmVzc2lvblN0cmF0ZWd5EiQKIENPTVBSRVNTSU9OX1NUUkFURUdZX1VOU1BFQ0lGSUVEEAASIgoeQ09NUFJFU1NJT05fU1RSQVRFR1lfU1VNTUFSSVpFEAESIAocQ09NUFJFU1NJT05fU1RSQVRFR1lfQ09NUEFDVBACEh4KGkNPTVBSRVNTSU9OX1NUUkFURUdZX1BSVU5FEAMSHwobQ09NUFJFU1NJT05fU1RSQVRFR1lfV0lORE9XEAQqbAoKU3VtbWFyaXplchIaChZTVU1NQVJJWkVSX1VOU1BFQ0lGSUVEEAASEwoPU1VNTUFSSVpFUl9BVVRPEAESEgoOU1VNTUFSSVpFUl9MTE0QAhIZChVTVU1NQVJJWkVSX0VYVFJBQ1RJVkUQAyqGAQoOVGFza0NvbXBsZXhpdHkSHwobVEFTS19DT01QTEVYSVRZX1VOU1BFQ0lGSUVEEAASGgoWVEFTS19DT01QTEVYSVRZX1NJTVBMRRABEhoKFlRBU0tfQ09NUExFWElUWV9NRURJVU0QAhIbChdUQVNLX0NPTVBMRVhJVFlfQ09NUExFWBADKqABChFDb21wcmVzc2lvblByZXNldBIiCh5DT01QUkVTU0lPTl9QUkVTRVRfVU5TUEVDSUZJRUQQABIfChtDT01QUkVTU0lPTl9QUkVTRVRfQkFMQU5DRUQQARIjCh9DT01QUkVTU0lPTl9QUkVTRVRfQ09OU0VSVkFUSVZFEAISIQodQ09NUFJFU1NJT05fUFJFU0VUX0FHR1JFU1NJVkUQA2IGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
- * Where a task comes from: the issue, pull request or ticket it works on. All parts are free text of at most
- * 1024 bytes without control characters, and are compared exactly.
+ * The issue, pull request or ticket that a task works on. Each part is free text of at most 1024 bytes without
+ * control characters. Parts are compared exactly.
  *
  * @generated from message contextstore.v1.TaskKey
  */
 export type TaskKey = Message<"contextstore.v1.TaskKey"> & {
   /**
-   * The system it comes from: `github`, `gitlab`, …
+   * The system that the task comes from: `github`, `gitlab`, …
    *
    * @generated from field: string task_source = 1;
    */
   taskSource: string;
 
   /**
-   * Owner of the repository.
+   * The owner of the repository.
    *
    * @generated from field: string owner = 2;
    */
   owner: string;
 
   /**
-   * Name of the repository.
+   * The name of the repository.
    *
    * @generated from field: string repo = 3;
    */
   repo: string;
 
   /**
-   * `issue`, `pull_request`, …
+   * The kind of item: `issue`, `pull_request`, …
    *
    * @generated from field: string task_type = 4;
    */
   taskType: string;
 
   /**
-   * The number or name of the issue.
+   * The number or name of the item.
    *
    * @generated from field: string task_id = 5;
    */
@@ -65,28 +65,28 @@ export const TaskKeySchema: GenMessage<TaskKey> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 0);
 
 /**
- * Who works on a task.
+ * A client that works on a task.
  *
  * @generated from message contextstore.v1.Holder
  */
 export type Holder = Message<"contextstore.v1.Holder"> & {
   /**
-   * Random per client, 1 to 128 visible ASCII characters. The lease belongs to it: process ids mean nothing
-   * across containers.
+   * Identifies the client: random, 1 to 128 visible ASCII characters. The lease belongs to it, as process ids mean
+   * nothing across containers. Required.
    *
    * @generated from field: string instance_id = 1;
    */
   instanceId: string;
 
   /**
-   * For people who look.
+   * The process of the client, for people who look.
    *
    * @generated from field: uint32 process_id = 2;
    */
   processId: number;
 
   /**
-   * For people who look; at most 1024 bytes.
+   * The host of the client, for people who look; at most 1024 bytes.
    *
    * @generated from field: string hostname = 3;
    */
@@ -101,27 +101,27 @@ export const HolderSchema: GenMessage<Holder> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 1);
 
 /**
- * How a task's context is kept small. What is unset or empty is as the server is configured (docs/CONFIG.md has the
- * defaults).
+ * How the context of a task is kept small. A field that is unset, unspecified or empty has the value of the server's
+ * configuration (docs/CONFIG.md lists the defaults).
  *
  * @generated from message contextstore.v1.CompressionConfig
  */
 export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   /**
-   * Whether the context is compressed without being asked, in the background, when `should_compress` is reached. If not,
-   * pressure is only reported.
+   * Whether the server compresses the context in the background when `should_compress` is reached. If not, it only
+   * reports the pressure.
    *
    * @generated from field: optional bool auto = 1;
    */
   auto?: boolean | undefined;
 
   /**
-   * `summarize`, `compact`, `prune` or `window` (docs/COMPRESSION.md). If a task names it and no threshold, complexity
-   * or preset, its own threshold counts and not the server's: 0.7, and 0.8 for `compact` and `prune`.
+   * How the context is made smaller. If a task names a strategy, but no threshold, complexity or preset, the default
+   * threshold of that strategy applies and not the server's: 0.7, or 0.8 for COMPACT and PRUNE.
    *
-   * @generated from field: string strategy = 2;
+   * @generated from field: contextstore.v1.CompressionStrategy strategy = 2;
    */
-  strategy: string;
+  strategy: CompressionStrategy;
 
   /**
    * The share of the limit at which `should_compress` is reached, over 0 and at most 1.
@@ -131,16 +131,16 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   threshold?: number | undefined;
 
   /**
-   * Tokens at which `should_compress` is reached; wins over `threshold`.
+   * The tokens at which `should_compress` is reached, at least 1. Takes precedence over `threshold`.
    *
    * @generated from field: optional uint64 token_threshold = 4;
    */
   tokenThreshold?: bigint | undefined;
 
   /**
-   * Bytes that a request to a provider may have. When the view is larger, its oldest images, sounds and files become
-   * notes that name their message; the log keeps them. What the model has not answered yet and pinned messages stay.
-   * 0: no limit.
+   * The largest request to a provider, in bytes. When the view is larger, notes that name the message take the place of
+   * its oldest images, sounds and files; the log keeps them. Messages that the model has not answered yet and pinned
+   * messages stay as they are. 0: no limit.
    *
    * @generated from field: optional uint64 max_request_bytes = 5;
    */
@@ -154,93 +154,92 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   enabled?: boolean | undefined;
 
   /**
-   * Messages at the end that `summarize` keeps, rounded outwards to whole groups of calls and results.
+   * The number of newest messages that SUMMARIZE keeps, rounded up to whole groups of calls and results.
    *
    * @generated from field: optional uint32 keep_recent_messages = 7;
    */
   keepRecentMessages?: number | undefined;
 
   /**
-   * Messages that there must be to summarise, at least: fewer stay, whatever the goal, unless the context is over its limit:
-   * then one is enough.
+   * The smallest number of messages that is worth a summary, at least 1. Fewer stay as they are, unless the context is
+   * over its limit; then one message is enough.
    *
    * @generated from field: optional uint32 min_messages = 8;
    */
   minMessages?: number | undefined;
 
   /**
-   * `simple` (0.5), `medium` (0.7) or `complex` (0.85): sets the threshold if none is given.
+   * How much of its history the task is likely to need; sets the threshold if none is configured.
    *
-   * @generated from field: string complexity = 9;
+   * @generated from field: contextstore.v1.TaskComplexity complexity = 9;
    */
-  complexity: string;
+  complexity: TaskComplexity;
 
   /**
-   * `balanced` (8000 tokens, threshold 0.8, prune.target 0.7), `conservative` (6000, 0.6, 0.5) or `aggressive` (12000, 0.9,
-   * 0.8): for what is not given otherwise.
+   * Several settings under one name.
    *
-   * @generated from field: string preset = 10;
+   * @generated from field: contextstore.v1.CompressionPreset preset = 10;
    */
-  preset: string;
+  preset: CompressionPreset;
 
   /**
-   * Who summarises: `auto` (the LLM if one is configured, else the built-in one), `llm` or `extractive`.
+   * Who writes summaries.
    *
-   * @generated from field: string summarizer = 11;
+   * @generated from field: contextstore.v1.Summarizer summarizer = 11;
    */
-  summarizer: string;
+  summarizer: Summarizer;
 
   /**
-   * The provider that summarises. Empty: the task's own, or the server's.
+   * The provider that summarises. Unspecified: the task's own, otherwise the server's.
    *
-   * @generated from field: string provider = 12;
+   * @generated from field: contextstore.v1.Provider provider = 12;
    */
-  provider: string;
+  provider: Provider;
 
   /**
-   * The model that summarises. Empty: the task's own, or the provider's.
+   * The model that summarises. Empty: the task's own, otherwise the provider's.
    *
    * @generated from field: string model = 13;
    */
   model: string;
 
   /**
-   * What the summariser is asked, instead of the built-in words; at most 16 KiB.
+   * The instructions for the summariser, instead of the built-in ones; at most 16 KiB.
    *
    * @generated from field: string summary_prompt = 14;
    */
   summaryPrompt: string;
 
   /**
-   * The same for the summary of a task that ends.
+   * The instructions for the summary of a task that ends, instead of the built-in ones; at most 16 KiB.
    *
    * @generated from field: string final_summary_prompt = 15;
    */
   finalSummaryPrompt: string;
 
   /**
-   * Added to what the summariser is asked, one by one.
+   * Sentences that are added to the instructions, in order; at most 64.
    *
    * @generated from field: repeated string summary_directives = 16;
    */
   summaryDirectives: string[];
 
   /**
-   * With `compact`: asks the summariser for what is to be kept word for word, beside the summary.
+   * With COMPACT: the instructions for what to keep word for word beside the summary; at most 16 KiB.
    *
    * @generated from field: string retain_prompt = 17;
    */
   retainPrompt: string;
 
   /**
-   * Added to that, one by one.
+   * Sentences that are added to `retain_prompt`, in order; at most 64.
    *
    * @generated from field: repeated string retain_directives = 18;
    */
   retainDirectives: string[];
 
   /**
-   * With `compact`: turns at the end that stay.
+   * With COMPACT: the number of newest turns that stay.
    *
    * @generated from field: optional uint32 retain_last_turns = 19;
    */
@@ -254,16 +253,15 @@ export type CompressionConfig = Message<"contextstore.v1.CompressionConfig"> & {
   structured?: boolean | undefined;
 
   /**
-   * Whether the newest plan stays in the view, word for word up to a quarter of the limit, as it is when the view is
-   * compressed.
+   * Whether the newest plan stays in the view when the view is compressed: word for word, up to a quarter of the limit.
    *
    * @generated from field: optional bool keep_plan = 21;
    */
   keepPlan?: boolean | undefined;
 
   /**
-   * Most tokens of a summary. Unset: a third of what it stands for, at most a tenth of the limit or 4 000 tokens, whichever
-   * is more, and no more than the goal leaves room for.
+   * The largest summary, in tokens, at least 1. Unset: a third of the messages that it covers, but no more than a tenth
+   * of the limit (or 4000 tokens, if that is more) and no more than fits beside what stays.
    *
    * @generated from field: optional uint64 summary_tokens = 22;
    */
@@ -278,34 +276,34 @@ export const CompressionConfigSchema: GenMessage<CompressionConfig> = /*@__PURE_
   messageDesc(file_contextstore_v1_task, 2);
 
 /**
- * How `prune` chooses. What is unset is as the server is configured.
+ * How PRUNE chooses messages. A field that is unset has the value of the server's configuration.
  *
  * @generated from message contextstore.v1.PruneConfig
  */
 export type PruneConfig = Message<"contextstore.v1.PruneConfig"> & {
   /**
-   * The share of the limit that is left, over 0 and at most 1.
+   * The share of the limit that PRUNE leaves, over 0 and at most 1.
    *
    * @generated from field: optional double target = 1;
    */
   target?: number | undefined;
 
   /**
-   * What the place of a group counts: 0 to 1.
+   * The weight of a group's position, from 0 to 1.
    *
    * @generated from field: optional double recency_weight = 2;
    */
   recencyWeight?: number | undefined;
 
   /**
-   * What the speaker counts: 0 to 1.
+   * The weight of the speaker's role, from 0 to 1.
    *
    * @generated from field: optional double role_weight = 3;
    */
   roleWeight?: number | undefined;
 
   /**
-   * What the content counts: 0 to 1.
+   * The weight of the content, from 0 to 1.
    *
    * @generated from field: optional double content_weight = 4;
    */
@@ -320,20 +318,20 @@ export const PruneConfigSchema: GenMessage<PruneConfig> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 3);
 
 /**
- * What `window` keeps: of the two the smaller. With neither, half of the limit.
+ * What WINDOW keeps: the smaller of the two. With neither field, it keeps half of the limit.
  *
  * @generated from message contextstore.v1.WindowConfig
  */
 export type WindowConfig = Message<"contextstore.v1.WindowConfig"> & {
   /**
-   * Messages at the end, rounded outwards to whole groups. Those that may not go do not count.
+   * The number of newest messages, rounded up to whole groups, at least 1. Messages that must stay are not counted.
    *
    * @generated from field: optional uint32 messages = 1;
    */
   messages?: number | undefined;
 
   /**
-   * Tokens at the end. Those of what may not go count.
+   * The tokens of the newest messages, at least 1. Messages that must stay are counted.
    *
    * @generated from field: optional uint64 tokens = 2;
    */
@@ -348,21 +346,21 @@ export const WindowConfigSchema: GenMessage<WindowConfig> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 4);
 
 /**
- * What a task takes over from an earlier one. What is unset is as the server is configured.
+ * What a task inherits from an earlier task. A field that is unset has the value of the server's configuration.
  *
  * @generated from message contextstore.v1.InheritanceConfig
  */
 export type InheritanceConfig = Message<"contextstore.v1.InheritanceConfig"> & {
   /**
-   * Whether `inherit` AUTO looks for an earlier task.
+   * Whether INHERIT_MODE_AUTO looks for an earlier task.
    *
    * @generated from field: optional bool enabled = 1;
    */
   enabled?: boolean | undefined;
 
   /**
-   * Most tokens of what is taken over; at least 200. It never has more than a quarter of the task's limit, or 200 tokens if
-   * that is more.
+   * The most tokens that are inherited, at least 200. A task never inherits more than a quarter of its limit, or 200
+   * tokens if that is more.
    *
    * @generated from field: optional uint64 max_summary_tokens = 2;
    */
@@ -377,49 +375,51 @@ export const InheritanceConfigSchema: GenMessage<InheritanceConfig> = /*@__PURE_
   messageDesc(file_contextstore_v1_task, 5);
 
 /**
- * How the outputs of tools are shown. What is unset is as the server is configured.
+ * How tool outputs are shown in the view. A field that is unset has the value of the server's configuration.
  *
  * @generated from message contextstore.v1.OutputsConfig
  */
 export type OutputsConfig = Message<"contextstore.v1.OutputsConfig"> & {
   /**
-   * Whether outputs in the view are trimmed when they pass their budget.
+   * Whether outputs in the view are trimmed when they exceed their budget.
    *
    * @generated from field: optional bool enabled = 1;
    */
   enabled?: boolean | undefined;
 
   /**
-   * Tokens that outputs in the view may have together, once the view has half of the limit; the oldest are trimmed then, to a
-   * third of it. Unset: a quarter of the limit, at least 20 000 and at most 60 000, but never over half of the limit.
+   * The tokens that outputs in the view may have together, at least 1. When they have more and the view has half of the
+   * limit, the oldest outputs are trimmed until a third of the budget is left. Unset: a quarter of the limit, at least
+   * 20 000 and at most 60 000 tokens, but never more than half of the limit.
    *
    * @generated from field: optional uint64 budget_tokens = 2;
    */
   budgetTokens?: bigint | undefined;
 
   /**
-   * Largest view of one output, in bytes. Never over 1 MiB and an eighth of a message, whatever is said here.
+   * The most bytes that one message shows of an output: 1 KiB to 1 MiB, and never more than an eighth of the largest
+   * message.
    *
    * @generated from field: optional uint64 max_message_bytes = 3;
    */
   maxMessageBytes?: bigint | undefined;
 
   /**
-   * Longest line of a view, in characters.
+   * The most characters that are shown of a line.
    *
    * @generated from field: optional uint32 max_line_length = 4;
    */
   maxLineLength?: number | undefined;
 
   /**
-   * Bytes of a view that show the end of the output; at most half of it.
+   * How many of `max_message_bytes` show the end of the output; at most half.
    *
    * @generated from field: optional uint64 tail_bytes = 5;
    */
   tailBytes?: bigint | undefined;
 
   /**
-   * Tools whose outputs are never trimmed; a compression may cut them to head and tail, or summarise them.
+   * Tools whose outputs are never trimmed; at most 64. A compression may still cut or summarise these outputs.
    *
    * @generated from field: repeated string protected_tools = 6;
    */
@@ -434,92 +434,91 @@ export const OutputsConfigSchema: GenMessage<OutputsConfig> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 6);
 
 /**
- * The configuration of a task.
+ * The configuration of a task; at most 64 KiB in all.
  *
  * @generated from message contextstore.v1.TaskConfig
  */
 export type TaskConfig = Message<"contextstore.v1.TaskConfig"> & {
   /**
-   * The provider the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`.
+   * The provider that the agent talks to: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`, or the name
+   * of one that the server does not know. Free text of at most 1024 bytes, as the server stores any name. Chat works
+   * only with the five that are listed here.
    *
    * @generated from field: string llm_provider = 1;
    */
   llmProvider: string;
 
   /**
-   * The model the agent talks to.
+   * The model that the agent talks to; at most 1024 bytes.
    *
    * @generated from field: string model = 2;
    */
   model: string;
 
   /**
-   * Tokens the model takes, whichever is asked. Unset: what the server knows of the model or of the provider, or a guess;
-   * `limit_source` tells. What a model has refused counts more.
+   * The tokens that the model accepts, at least 1. Unset: what the server knows of the model or of the provider, or a
+   * guess; `Pressure.limit_source` says which. What a model has refused counts more.
    *
    * @generated from field: optional uint64 context_length = 3;
    */
   contextLength?: bigint | undefined;
 
   /**
-   * `group`, `each` or `process`. Empty: as the server is configured.
+   * What a change must have reached before its call is answered. Unspecified: the server's `durability`.
    *
-   * @generated from field: string durability = 4;
+   * @generated from field: contextstore.v1.Durability durability = 4;
    */
-  durability: string;
+  durability: Durability;
 
   /**
-   * How its context is kept small.
+   * How tokens are counted. Unspecified: the server's `tokens.counter`. A change applies to messages that are appended
+   * later; older messages keep the tokens that they were appended with.
    *
-   * @generated from field: contextstore.v1.CompressionConfig compression = 5;
+   * @generated from field: contextstore.v1.TokenCounter token_counter = 5;
+   */
+  tokenCounter: TokenCounter;
+
+  /**
+   * How the context is kept small.
+   *
+   * @generated from field: contextstore.v1.CompressionConfig compression = 6;
    */
   compression?: CompressionConfig | undefined;
 
   /**
-   * Keys of the agent's own, as a JSON object; kept as they are. The whole configuration takes at most 64 KiB.
+   * How PRUNE chooses messages.
    *
-   * @generated from field: string extra_json = 6;
-   */
-  extraJson: string;
-
-  /**
-   * How tokens are counted: `fitted` (estimated, within a tenth or so of `o200k`), `heuristic` (by length alone), `o200k`
-   * or `cl100k` (exactly, as OpenAI's models from GPT-4o on and before it; the server needs about 12 MB of memory for
-   * each that is in use). An image or a file counts 765 with each of them, whatever its size. Empty: the server's
-   * `tokens.counter`. A change is for messages that come later: those that are there keep the tokens they were
-   * appended with.
-   *
-   * @generated from field: string token_counter = 7;
-   */
-  tokenCounter: string;
-
-  /**
-   * How `prune` chooses.
-   *
-   * @generated from field: contextstore.v1.PruneConfig prune = 8;
+   * @generated from field: contextstore.v1.PruneConfig prune = 7;
    */
   prune?: PruneConfig | undefined;
 
   /**
-   * What `window` keeps.
+   * What WINDOW keeps.
    *
-   * @generated from field: contextstore.v1.WindowConfig window = 9;
+   * @generated from field: contextstore.v1.WindowConfig window = 8;
    */
   window?: WindowConfig | undefined;
 
   /**
-   * What it takes over from an earlier task.
+   * What the task inherits from an earlier task.
    *
-   * @generated from field: contextstore.v1.InheritanceConfig inheritance = 10;
+   * @generated from field: contextstore.v1.InheritanceConfig inheritance = 9;
    */
   inheritance?: InheritanceConfig | undefined;
 
   /**
-   * How the outputs of tools are shown.
+   * How tool outputs are shown in the view.
    *
-   * @generated from field: contextstore.v1.OutputsConfig outputs = 11;
+   * @generated from field: contextstore.v1.OutputsConfig outputs = 10;
    */
   outputs?: OutputsConfig | undefined;
+
+  /**
+   * The agent's own keys, as a JSON object. The server keeps them as they are.
+   *
+   * @generated from field: string extra_json = 11;
+   */
+  extraJson: string;
 };
 
 /**
@@ -530,41 +529,41 @@ export const TaskConfigSchema: GenMessage<TaskConfig> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 7);
 
 /**
- * Who holds a task, and since when.
+ * The right of one client to change a task.
  *
  * @generated from message contextstore.v1.Lease
  */
 export type Lease = Message<"contextstore.v1.Lease"> & {
   /**
-   * Rises with each new holder. Mutating calls carry it.
+   * Rises by at least 1 with each new lease of the task. Mutating calls carry it as `lease_generation`.
    *
    * @generated from field: uint64 generation = 1;
    */
   generation: bigint;
 
   /**
-   * Whose it is.
+   * The client that holds the lease.
    *
    * @generated from field: contextstore.v1.Holder holder = 2;
    */
   holder?: Holder | undefined;
 
   /**
-   * When it was taken.
+   * When the holder acquired it.
    *
-   * @generated from field: google.protobuf.Timestamp acquired_time = 3;
+   * @generated from field: google.protobuf.Timestamp acquire_time = 3;
    */
-  acquiredTime?: Timestamp | undefined;
+  acquireTime?: Timestamp | undefined;
 
   /**
-   * When it was last renewed: by RenewLease, or by any accepted change.
+   * When it was last renewed, by RenewLease or by an accepted change.
    *
-   * @generated from field: google.protobuf.Timestamp renewed_time = 4;
+   * @generated from field: google.protobuf.Timestamp renew_time = 4;
    */
-  renewedTime?: Timestamp | undefined;
+  renewTime?: Timestamp | undefined;
 
   /**
-   * When it ends if it is not renewed.
+   * When it expires if it is not renewed.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 5;
    */
@@ -579,13 +578,13 @@ export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 8);
 
 /**
- * A task's counters. Those that `tasks.db` has too have its names.
+ * The counters of a task. Those that the table `tasks` of tasks.db has too are named as its columns.
  *
  * @generated from message contextstore.v1.TaskStatistics
  */
 export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
   /**
-   * Messages in the log. Nothing is ever taken out of it.
+   * Messages in the log. None is ever removed.
    *
    * @generated from field: uint64 total_messages = 1;
    */
@@ -599,14 +598,14 @@ export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
   messageTokens: bigint;
 
   /**
-   * Messages in the view: what the model sees.
+   * Messages in the view.
    *
    * @generated from field: uint64 view_messages = 3;
    */
   viewMessages: bigint;
 
   /**
-   * Tokens in the view, as counted when its messages were appended and before they are calibrated.
+   * Tokens of the view, as counted when its messages were appended and before calibration.
    *
    * @generated from field: uint64 view_tokens = 4;
    */
@@ -620,7 +619,7 @@ export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
   viewBytes: bigint;
 
   /**
-   * Calls of the LLM: those made here, by Chat and for summaries, and those reported by RecordUsage and UpdateStatistics.
+   * Calls of the LLM: those of Chat and of the summariser, and those reported by RecordUsage and UpdateStatistics.
    *
    * @generated from field: uint64 llm_call_count = 6;
    */
@@ -634,28 +633,28 @@ export type TaskStatistics = Message<"contextstore.v1.TaskStatistics"> & {
   totalTokens: bigint;
 
   /**
-   * Tool calls: those recorded by RecordToolCall and those reported by UpdateStatistics.
+   * Tool calls: those recorded by RecordToolCall and PutToolOutput, and those reported by UpdateStatistics.
    *
    * @generated from field: uint64 tool_call_count = 8;
    */
   toolCallCount: bigint;
 
   /**
-   * Tool calls that were recorded by RecordToolCall.
+   * Records in tools.jsonl.
    *
    * @generated from field: uint64 total_tool_calls = 9;
    */
   totalToolCalls: bigint;
 
   /**
-   * Recorded tool calls that ended well.
+   * Records in tools.jsonl whose status is SUCCESS.
    *
    * @generated from field: uint64 tool_success_count = 10;
    */
   toolSuccessCount: bigint;
 
   /**
-   * Compactions: those made here and those reported by UpdateStatistics.
+   * Compactions: those of this server and those reported by UpdateStatistics.
    *
    * @generated from field: uint64 compression_count = 11;
    */
@@ -698,10 +697,11 @@ export const TaskStatisticsSchema: GenMessage<TaskStatistics> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 9);
 
 /**
- * A task. ListTasks answers from the catalog and leaves out what only the task's own files know: `directory`, `lease`,
- * `lease_generation`, `last_seq`, `has_plan`, `view_generation`, `final_summary`, `inherited_from`, of `config` all but
- * llm_provider, model and context_length, and of `statistics` all but total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls,
- * compression_count and total_summaries.
+ * A task. ListTasks answers from the catalog and leaves these fields empty, as only the task's own files hold them:
+ * `lease`, `lease_generation`, `has_plan`, `directory`, `view_generation`, `last_seq`, `final_summary`,
+ * `inherited_from`, all of `config` except llm_provider, model and context_length, and all of `statistics` except
+ * total_messages, llm_call_count, total_tokens, tool_call_count, total_tool_calls, compression_count and
+ * total_summaries.
  *
  * @generated from message contextstore.v1.Task
  */
@@ -714,50 +714,49 @@ export type Task = Message<"contextstore.v1.Task"> & {
   uuid: string;
 
   /**
-   * Where it comes from.
+   * The item that the task works on.
    *
    * @generated from field: contextstore.v1.TaskKey key = 2;
    */
   key?: TaskKey | undefined;
 
   /**
-   * Who it is for.
+   * The person or program that the task works for.
    *
    * @generated from field: string user = 3;
    */
   user: string;
 
   /**
-   * `running`, `paused`, `completed` or `failed`.
+   * Whether the task is being worked on, and how it ended.
    *
-   * @generated from field: string status = 4;
+   * @generated from field: contextstore.v1.TaskStatus status = 4;
    */
-  status: string;
+  status: TaskStatus;
 
   /**
-   * `ok`; `quarantined`: its log is damaged, so it can be read, not written; `missing`: only the catalog knows
-   * it; `newer_format`: a newer version wrote it, so it can be read, not written.
+   * Whether its files can be used.
    *
-   * @generated from field: string health = 5;
+   * @generated from field: contextstore.v1.TaskHealth health = 5;
    */
-  health: string;
+  health: TaskHealth;
 
   /**
-   * Why it failed.
+   * Why the task failed; empty if it did not.
    *
    * @generated from field: string error_message = 6;
    */
   errorMessage: string;
 
   /**
-   * Its configuration as it is now.
+   * Its configuration.
    *
    * @generated from field: contextstore.v1.TaskConfig config = 7;
    */
   config?: TaskConfig | undefined;
 
   /**
-   * When it was made.
+   * When it was created.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 8;
    */
@@ -771,28 +770,28 @@ export type Task = Message<"contextstore.v1.Task"> & {
   updateTime?: Timestamp | undefined;
 
   /**
-   * When it was completed or failed.
+   * When it was completed or failed; unset until then.
    *
    * @generated from field: google.protobuf.Timestamp complete_time = 10;
    */
   completeTime?: Timestamp | undefined;
 
   /**
-   * The newest lease; not set if the task does not run. One whose expire_time is past can be taken over.
+   * The newest lease; unset if the task is not running. A lease whose expire_time is past can be taken over.
    *
    * @generated from field: contextstore.v1.Lease lease = 11;
    */
   lease?: Lease | undefined;
 
   /**
-   * The newest lease generation there ever was.
+   * The newest lease generation that the task ever had.
    *
    * @generated from field: uint64 lease_generation = 12;
    */
   leaseGeneration: bigint;
 
   /**
-   * Counters.
+   * Its counters.
    *
    * @generated from field: contextstore.v1.TaskStatistics statistics = 13;
    */
@@ -806,49 +805,49 @@ export type Task = Message<"contextstore.v1.Task"> & {
   hasPlan: boolean;
 
   /**
-   * Its directory, relative to the server's data directory: `running/UUID`.
+   * Its directory, relative to the data directory of the server: `running/UUID`.
    *
    * @generated from field: string directory = 15;
    */
   directory: string;
 
   /**
-   * Ordinal of the rewrite that made its view; 0 if there was none.
+   * The ordinal of the rewrite that made its view; 0 if the view was never rewritten.
    *
    * @generated from field: uint64 view_generation = 16;
    */
   viewGeneration: bigint;
 
   /**
-   * The last message that is durable.
+   * The seq of the last durable message; 0 if there is none.
    *
    * @generated from field: uint64 last_seq = 17;
    */
   lastSeq: bigint;
 
   /**
-   * What is to be remembered of it, once it has ended. Only in GetTask.
+   * The final summary, once the task has ended. Only GetTask answers it.
    *
    * @generated from field: string final_summary = 18;
    */
   finalSummary: string;
 
   /**
-   * The newest process that held it: for people who look.
+   * The process of the newest holder, for people who look.
    *
    * @generated from field: uint32 process_id = 19;
    */
   processId: number;
 
   /**
-   * The newest host that held it: for people who look.
+   * The host of the newest holder, for people who look.
    *
    * @generated from field: string hostname = 20;
    */
   hostname: string;
 
   /**
-   * The task that this one took over from when it was started; empty if there was none.
+   * The id of the task that this task inherited from; empty if it inherited nothing.
    *
    * @generated from field: string inherited_from = 21;
    */
@@ -861,4 +860,415 @@ export type Task = Message<"contextstore.v1.Task"> & {
  */
 export const TaskSchema: GenMessage<Task> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_task, 10);
+
+/**
+ * Whether a task is being worked on, and how it ended.
+ *
+ * @generated from enum contextstore.v1.TaskStatus
+ */
+export enum TaskStatus {
+  /**
+   * Never sent. Requests with it are refused.
+   *
+   * @generated from enum value: TASK_STATUS_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * It can be worked on under a lease.
+   *
+   * @generated from enum value: TASK_STATUS_RUNNING = 1;
+   */
+  RUNNING = 1,
+
+  /**
+   * It was set aside by PauseTask and accepts no messages until ResumeTask.
+   *
+   * @generated from enum value: TASK_STATUS_PAUSED = 2;
+   */
+  PAUSED = 2,
+
+  /**
+   * CompleteTask ended it. Nothing follows.
+   *
+   * @generated from enum value: TASK_STATUS_COMPLETED = 3;
+   */
+  COMPLETED = 3,
+
+  /**
+   * FailTask ended it. Nothing follows.
+   *
+   * @generated from enum value: TASK_STATUS_FAILED = 4;
+   */
+  FAILED = 4,
+}
+
+/**
+ * Describes the enum contextstore.v1.TaskStatus.
+ */
+export const TaskStatusSchema: GenEnum<TaskStatus> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 0);
+
+/**
+ * Whether the files of a task can be used.
+ *
+ * @generated from enum contextstore.v1.TaskHealth
+ */
+export enum TaskHealth {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: TASK_HEALTH_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * They can be read and written.
+   *
+   * @generated from enum value: TASK_HEALTH_OK = 1;
+   */
+  OK = 1,
+
+  /**
+   * The log is damaged: it can be read as far as it goes, but not written.
+   *
+   * @generated from enum value: TASK_HEALTH_QUARANTINED = 2;
+   */
+  QUARANTINED = 2,
+
+  /**
+   * Only the catalog knows the task; its directory does not exist.
+   *
+   * @generated from enum value: TASK_HEALTH_MISSING = 3;
+   */
+  MISSING = 3,
+
+  /**
+   * A newer version wrote the task: it can be read, but not written.
+   *
+   * @generated from enum value: TASK_HEALTH_NEWER_FORMAT = 4;
+   */
+  NEWER_FORMAT = 4,
+}
+
+/**
+ * Describes the enum contextstore.v1.TaskHealth.
+ */
+export const TaskHealthSchema: GenEnum<TaskHealth> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 1);
+
+/**
+ * The API of a model provider.
+ *
+ * @generated from enum contextstore.v1.Provider
+ */
+export enum Provider {
+  /**
+   * The field's comment says which provider this means.
+   *
+   * @generated from enum value: PROVIDER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * OpenAI, by chat completions.
+   *
+   * @generated from enum value: PROVIDER_OPENAI = 1;
+   */
+  OPENAI = 1,
+
+  /**
+   * OpenAI, by the Responses API.
+   *
+   * @generated from enum value: PROVIDER_OPENAI_RESPONSES = 2;
+   */
+  OPENAI_RESPONSES = 2,
+
+  /**
+   * Anthropic, by the Messages API.
+   *
+   * @generated from enum value: PROVIDER_ANTHROPIC = 3;
+   */
+  ANTHROPIC = 3,
+
+  /**
+   * Ollama, by its own API.
+   *
+   * @generated from enum value: PROVIDER_OLLAMA = 4;
+   */
+  OLLAMA = 4,
+
+  /**
+   * LM Studio, vLLM and other servers, by the chat completions that all of them accept.
+   *
+   * @generated from enum value: PROVIDER_LMSTUDIO = 5;
+   */
+  LMSTUDIO = 5,
+}
+
+/**
+ * Describes the enum contextstore.v1.Provider.
+ */
+export const ProviderSchema: GenEnum<Provider> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 2);
+
+/**
+ * What a change must have reached before its call is answered.
+ *
+ * @generated from enum contextstore.v1.Durability
+ */
+export enum Durability {
+  /**
+   * In a request, this means the server's `durability`.
+   *
+   * @generated from enum value: DURABILITY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The disk. Calls that arrive at the same time share a sync.
+   *
+   * @generated from enum value: DURABILITY_GROUP = 1;
+   */
+  GROUP = 1,
+
+  /**
+   * The disk, by a sync for each call.
+   *
+   * @generated from enum value: DURABILITY_EACH = 2;
+   */
+  EACH = 2,
+
+  /**
+   * The cache of the operating system: the change survives a killed server, but not a power cut.
+   *
+   * @generated from enum value: DURABILITY_PROCESS = 3;
+   */
+  PROCESS = 3,
+}
+
+/**
+ * Describes the enum contextstore.v1.Durability.
+ */
+export const DurabilitySchema: GenEnum<Durability> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 3);
+
+/**
+ * How tokens are counted. Each counter counts an image or a file as 765 tokens, whatever its size.
+ *
+ * @generated from enum contextstore.v1.TokenCounter
+ */
+export enum TokenCounter {
+  /**
+   * In a request, this means the server's `tokens.counter`.
+   *
+   * @generated from enum value: TOKEN_COUNTER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * An estimate, within about a tenth of O200K.
+   *
+   * @generated from enum value: TOKEN_COUNTER_FITTED = 1;
+   */
+  FITTED = 1,
+
+  /**
+   * An estimate by length alone.
+   *
+   * @generated from enum value: TOKEN_COUNTER_HEURISTIC = 2;
+   */
+  HEURISTIC = 2,
+
+  /**
+   * The exact count of OpenAI's models from GPT-4o on. The server needs about 12 MB of memory for it.
+   *
+   * @generated from enum value: TOKEN_COUNTER_O200K = 3;
+   */
+  O200K = 3,
+
+  /**
+   * The exact count of OpenAI's models before GPT-4o. The server needs about 12 MB of memory for it.
+   *
+   * @generated from enum value: TOKEN_COUNTER_CL100K = 4;
+   */
+  CL100K = 4,
+}
+
+/**
+ * Describes the enum contextstore.v1.TokenCounter.
+ */
+export const TokenCounterSchema: GenEnum<TokenCounter> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 4);
+
+/**
+ * How a context is made smaller (docs/COMPRESSION.md).
+ *
+ * @generated from enum contextstore.v1.CompressionStrategy
+ */
+export enum CompressionStrategy {
+  /**
+   * In a request, this means the strategy that is configured.
+   *
+   * @generated from enum value: COMPRESSION_STRATEGY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A summary takes the place of older messages.
+   *
+   * @generated from enum value: COMPRESSION_STRATEGY_SUMMARIZE = 1;
+   */
+  SUMMARIZE = 1,
+
+  /**
+   * A summary takes the place of everything except what the summariser retains and the newest turns.
+   *
+   * @generated from enum value: COMPRESSION_STRATEGY_COMPACT = 2;
+   */
+  COMPACT = 2,
+
+  /**
+   * The least important messages are removed.
+   *
+   * @generated from enum value: COMPRESSION_STRATEGY_PRUNE = 3;
+   */
+  PRUNE = 3,
+
+  /**
+   * Only the newest messages stay.
+   *
+   * @generated from enum value: COMPRESSION_STRATEGY_WINDOW = 4;
+   */
+  WINDOW = 4,
+}
+
+/**
+ * Describes the enum contextstore.v1.CompressionStrategy.
+ */
+export const CompressionStrategySchema: GenEnum<CompressionStrategy> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 5);
+
+/**
+ * Who writes summaries.
+ *
+ * @generated from enum contextstore.v1.Summarizer
+ */
+export enum Summarizer {
+  /**
+   * In a request, this means the summariser that is configured.
+   *
+   * @generated from enum value: SUMMARIZER_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The LLM if one is configured, otherwise the built-in summariser.
+   *
+   * @generated from enum value: SUMMARIZER_AUTO = 1;
+   */
+  AUTO = 1,
+
+  /**
+   * The LLM.
+   *
+   * @generated from enum value: SUMMARIZER_LLM = 2;
+   */
+  LLM = 2,
+
+  /**
+   * The built-in summariser, which copies the most important sentences.
+   *
+   * @generated from enum value: SUMMARIZER_EXTRACTIVE = 3;
+   */
+  EXTRACTIVE = 3,
+}
+
+/**
+ * Describes the enum contextstore.v1.Summarizer.
+ */
+export const SummarizerSchema: GenEnum<Summarizer> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 6);
+
+/**
+ * How much of its history a task is likely to need. Sets the threshold if no threshold is configured.
+ *
+ * @generated from enum contextstore.v1.TaskComplexity
+ */
+export enum TaskComplexity {
+  /**
+   * In a request, this means the complexity that is configured.
+   *
+   * @generated from enum value: TASK_COMPLEXITY_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Little; the threshold is 0.5.
+   *
+   * @generated from enum value: TASK_COMPLEXITY_SIMPLE = 1;
+   */
+  SIMPLE = 1,
+
+  /**
+   * As usual; the threshold is 0.7.
+   *
+   * @generated from enum value: TASK_COMPLEXITY_MEDIUM = 2;
+   */
+  MEDIUM = 2,
+
+  /**
+   * Much; the threshold is 0.85.
+   *
+   * @generated from enum value: TASK_COMPLEXITY_COMPLEX = 3;
+   */
+  COMPLEX = 3,
+}
+
+/**
+ * Describes the enum contextstore.v1.TaskComplexity.
+ */
+export const TaskComplexitySchema: GenEnum<TaskComplexity> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 7);
+
+/**
+ * Several settings under one name, each for a setting that is not configured otherwise.
+ *
+ * @generated from enum contextstore.v1.CompressionPreset
+ */
+export enum CompressionPreset {
+  /**
+   * In a request, this means the preset that is configured.
+   *
+   * @generated from enum value: COMPRESSION_PRESET_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * A limit of 8000 tokens, a threshold of 0.8, and a `prune.target` of 0.7.
+   *
+   * @generated from enum value: COMPRESSION_PRESET_BALANCED = 1;
+   */
+  BALANCED = 1,
+
+  /**
+   * A limit of 6000 tokens, a threshold of 0.6, and a `prune.target` of 0.5.
+   *
+   * @generated from enum value: COMPRESSION_PRESET_CONSERVATIVE = 2;
+   */
+  CONSERVATIVE = 2,
+
+  /**
+   * A limit of 12000 tokens, a threshold of 0.9, and a `prune.target` of 0.8.
+   *
+   * @generated from enum value: COMPRESSION_PRESET_AGGRESSIVE = 3;
+   */
+  AGGRESSIVE = 3,
+}
+
+/**
+ * Describes the enum contextstore.v1.CompressionPreset.
+ */
+export const CompressionPresetSchema: GenEnum<CompressionPreset> = /*@__PURE__*/
+  enumDesc(file_contextstore_v1_task, 8);
 

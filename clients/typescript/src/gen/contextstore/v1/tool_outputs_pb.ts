@@ -4,7 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Masked, Pressure } from "./message_pb.js";
+import type { MaskedSecrets, Pressure, ToolCallStatus } from "./message_pb.js";
 import { file_contextstore_v1_message } from "./message_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
@@ -14,44 +14,44 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file contextstore/v1/tool_outputs.proto.
  */
 export const file_contextstore_v1_tool_outputs: GenFile = /*@__PURE__*/
-  fileDesc("CiJjb250ZXh0c3RvcmUvdjEvdG9vbF9vdXRwdXRzLnByb3RvEg9jb250ZXh0c3RvcmUudjEiZgoNVG9vbE91dHB1dFJlZhIKCgJpZBgBIAEoCRIRCglieXRlX3NpemUYAiABKAQSEgoKbGluZV9jb3VudBgDIAEoBBISCgptZWRpYV90eXBlGAQgASgJEg4KBmJsYWtlMxgFIAEoCSJvCgxPdXRwdXRSZWNvcmQSFgoOYXJndW1lbnRzX2pzb24YASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBWVycm9yGAMgASgJEhgKC2R1cmF0aW9uX21zGAQgASgESACIAQFCDgoMX2R1cmF0aW9uX21zIuICChNQdXRUb29sT3V0cHV0SGVhZGVyEhEKCXRhc2tfdXVpZBgBIAEoCRIRCgl0b29sX25hbWUYAiABKAkSFAoMdG9vbF9jYWxsX2lkGAMgASgJEhIKCm1lZGlhX3R5cGUYBCABKAkSFAoHY29udGVudBgFIAEoDEgAiAEBEg4KBmFwcGVuZBgGIAEoCBItCgZyZWNvcmQYByABKAsyHS5jb250ZXh0c3RvcmUudjEuT3V0cHV0UmVjb3JkEhcKD21heF9saW5lX2xlbmd0aBgIIAEoDRIZChFtYXhfbWVzc2FnZV9ieXRlcxgJIAEoBBIXCgp0YWlsX2J5dGVzGAogASgESAGIAQESEAoIYXNfcGFydHMYCyABKAgSEgoKcmVxdWVzdF9pZBgMIAEoCRIYChBsZWFzZV9nZW5lcmF0aW9uGA0gASgEQgoKCF9jb250ZW50Qg0KC190YWlsX2J5dGVzImYKFFB1dFRvb2xPdXRwdXRSZXF1ZXN0EjYKBmhlYWRlchgBIAEoCzIkLmNvbnRleHRzdG9yZS52MS5QdXRUb29sT3V0cHV0SGVhZGVySAASDgoEZGF0YRgCIAEoDEgAQgYKBHBhcnQikAIKFVB1dFRvb2xPdXRwdXRSZXNwb25zZRIrCgNyZWYYASABKAsyHi5jb250ZXh0c3RvcmUudjEuVG9vbE91dHB1dFJlZhIMCgR2aWV3GAIgASgJEhEKCXZpZXdfanNvbhgDIAEoCRIRCgl0cnVuY2F0ZWQYBCABKAgSCwoDc2VxGAUgASgEEhAKCHRvb2xfc2VxGAYgASgEEg4KBnRva2VucxgHIAEoBBIRCglkdXBsaWNhdGUYCCABKAgSKwoIcHJlc3N1cmUYCSABKAsyGS5jb250ZXh0c3RvcmUudjEuUHJlc3N1cmUSJwoGbWFza2VkGAogAygLMhcuY29udGV4dHN0b3JlLnYxLk1hc2tlZCJ/ChVSZWFkVG9vbE91dHB1dFJlcXVlc3QSEQoJdGFza191dWlkGAEgASgJEg4KBnJlZl9pZBgCIAEoCRIOCgZvZmZzZXQYAyABKAQSDQoFbGltaXQYBCABKAQSCwoDcmF3GAUgASgIEhcKD21heF9saW5lX2xlbmd0aBgGIAEoDSI4ChZSZWFkVG9vbE91dHB1dFJlc3BvbnNlEgwKBGRhdGEYASABKAwSEAoIcG9zaXRpb24YAiABKAQivAEKFUdyZXBUb29sT3V0cHV0UmVxdWVzdBIRCgl0YXNrX3V1aWQYASABKAkSDgoGcmVmX2lkGAIgASgJEg8KB3BhdHRlcm4YAyABKAkSEwoLaWdub3JlX2Nhc2UYBCABKAgSDQoFZml4ZWQYBSABKAgSDgoGYmVmb3JlGAYgASgNEg0KBWFmdGVyGAcgASgNEhMKC21heF9tYXRjaGVzGAggASgEEhcKD21heF9saW5lX2xlbmd0aBgJIAEoDSJjCghHcmVwTGluZRIOCgZyZWZfaWQYASABKAkSEwoLbGluZV9udW1iZXIYAiABKAQSDAoEdGV4dBgDIAEoCRIQCghpc19tYXRjaBgEIAEoCBISCgpnYXBfYmVmb3JlGAUgASgIInUKFkdyZXBUb29sT3V0cHV0UmVzcG9uc2USKAoFbGluZXMYASADKAsyGS5jb250ZXh0c3RvcmUudjEuR3JlcExpbmUSFAoHbWF0Y2hlcxgCIAEoBEgAiAEBEg8KB2xpbWl0ZWQYAyABKAhCCgoIX21hdGNoZXMiOgoVU3RhdFRvb2xPdXRwdXRSZXF1ZXN0EhEKCXRhc2tfdXVpZBgBIAEoCRIOCgZyZWZfaWQYAiABKAkivgEKClRvb2xPdXRwdXQSKwoDcmVmGAEgASgLMh4uY29udGV4dHN0b3JlLnYxLlRvb2xPdXRwdXRSZWYSEQoJdG9vbF9uYW1lGAIgASgJEhQKDHRvb2xfY2FsbF9pZBgDIAEoCRIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoNYnl0ZXNfb25fZGlzaxgFIAEoBBISCgpjb21wcmVzc2VkGAYgASgIIkUKFlN0YXRUb29sT3V0cHV0UmVzcG9uc2USKwoGb3V0cHV0GAEgASgLMhsuY29udGV4dHN0b3JlLnYxLlRvb2xPdXRwdXQiUgoWTGlzdFRvb2xPdXRwdXRzUmVxdWVzdBIRCgl0YXNrX3V1aWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgNEhIKCnBhZ2VfdG9rZW4YAyABKAkiYAoXTGlzdFRvb2xPdXRwdXRzUmVzcG9uc2USLAoHb3V0cHV0cxgBIAMoCzIbLmNvbnRleHRzdG9yZS52MS5Ub29sT3V0cHV0EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKHAQoWVHJpbVRvb2xPdXRwdXRzUmVxdWVzdBIRCgl0YXNrX3V1aWQYASABKAkSGgoNYnVkZ2V0X3Rva2VucxgCIAEoBEgAiAEBEhIKCnJlcXVlc3RfaWQYAyABKAkSGAoQbGVhc2VfZ2VuZXJhdGlvbhgEIAEoBEIQCg5fYnVkZ2V0X3Rva2VucyKrAQoXVHJpbVRvb2xPdXRwdXRzUmVzcG9uc2USDwoHdHJpbW1lZBgBIAEoBBIVCg10b2tlbnNfYmVmb3JlGAIgASgEEhQKDHRva2Vuc19hZnRlchgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEhEKCWR1cGxpY2F0ZRgFIAEoCBIrCghwcmVzc3VyZRgGIAEoCzIZLmNvbnRleHRzdG9yZS52MS5QcmVzc3VyZSJnChVDb2xsZWN0R2FyYmFnZVJlcXVlc3QSEQoJdGFza191dWlkGAEgASgJEg8KB2RyeV9ydW4YAiABKAgSKgoHbWluX2FnZRgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKBAQoWQ29sbGVjdEdhcmJhZ2VSZXNwb25zZRIPCgdyZW1vdmVkGAEgASgEEhUKDXJlbW92ZWRfYnl0ZXMYAiABKAQSDAoEa2VwdBgDIAEoBBISCgprZXB0X2J5dGVzGAQgASgEEg0KBXRhc2tzGAUgASgEEg4KBmZhaWxlZBgGIAMoCTLLBQoLVG9vbE91dHB1dHMSYAoNUHV0VG9vbE91dHB1dBIlLmNvbnRleHRzdG9yZS52MS5QdXRUb29sT3V0cHV0UmVxdWVzdBomLmNvbnRleHRzdG9yZS52MS5QdXRUb29sT3V0cHV0UmVzcG9uc2UoARJjCg5SZWFkVG9vbE91dHB1dBImLmNvbnRleHRzdG9yZS52MS5SZWFkVG9vbE91dHB1dFJlcXVlc3QaJy5jb250ZXh0c3RvcmUudjEuUmVhZFRvb2xPdXRwdXRSZXNwb25zZTABEmMKDkdyZXBUb29sT3V0cHV0EiYuY29udGV4dHN0b3JlLnYxLkdyZXBUb29sT3V0cHV0UmVxdWVzdBonLmNvbnRleHRzdG9yZS52MS5HcmVwVG9vbE91dHB1dFJlc3BvbnNlMAESYQoOU3RhdFRvb2xPdXRwdXQSJi5jb250ZXh0c3RvcmUudjEuU3RhdFRvb2xPdXRwdXRSZXF1ZXN0GicuY29udGV4dHN0b3JlLnYxLlN0YXRUb29sT3V0cHV0UmVzcG9uc2USZAoPTGlzdFRvb2xPdXRwdXRzEicuY29udGV4dHN0b3JlLnYxLkxpc3RUb29sT3V0cHV0c1JlcXVlc3QaKC5jb250ZXh0c3RvcmUudjEuTGlzdFRvb2xPdXRwdXRzUmVzcG9uc2USZAoPVHJpbVRvb2xPdXRwdXRzEicuY29udGV4dHN0b3JlLnYxLlRyaW1Ub29sT3V0cHV0c1JlcXVlc3QaKC5jb250ZXh0c3RvcmUudjEuVHJpbVRvb2xPdXRwdXRzUmVzcG9uc2USYQoOQ29sbGVjdEdhcmJhZ2USJi5jb250ZXh0c3RvcmUudjEuQ29sbGVjdEdhcmJhZ2VSZXF1ZXN0GicuY29udGV4dHN0b3JlLnYxLkNvbGxlY3RHYXJiYWdlUmVzcG9uc2ViBnByb3RvMw", [file_contextstore_v1_message, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiJjb250ZXh0c3RvcmUvdjEvdG9vbF9vdXRwdXRzLnByb3RvEg9jb250ZXh0c3RvcmUudjEiZgoNVG9vbE91dHB1dFJlZhIKCgJpZBgBIAEoCRIRCglieXRlX3NpemUYAiABKAQSEgoKbGluZV9jb3VudBgDIAEoBBISCgptZWRpYV90eXBlGAQgASgJEg4KBmJsYWtlMxgFIAEoCSKTAQoMT3V0cHV0UmVjb3JkEhYKDmFyZ3VtZW50c19qc29uGAEgASgJEi8KBnN0YXR1cxgCIAEoDjIfLmNvbnRleHRzdG9yZS52MS5Ub29sQ2FsbFN0YXR1cxINCgVlcnJvchgDIAEoCRIrCghkdXJhdGlvbhgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiLiAgoTUHV0VG9vbE91dHB1dEhlYWRlchIRCgl0YXNrX3V1aWQYASABKAkSEQoJdG9vbF9uYW1lGAIgASgJEhQKDHRvb2xfY2FsbF9pZBgDIAEoCRISCgptZWRpYV90eXBlGAQgASgJEhQKB2NvbnRlbnQYBSABKAxIAIgBARIOCgZhcHBlbmQYBiABKAgSLQoGcmVjb3JkGAcgASgLMh0uY29udGV4dHN0b3JlLnYxLk91dHB1dFJlY29yZBIXCg9tYXhfbGluZV9sZW5ndGgYCCABKA0SGQoRbWF4X21lc3NhZ2VfYnl0ZXMYCSABKAQSFwoKdGFpbF9ieXRlcxgKIAEoBEgBiAEBEhAKCGFzX3BhcnRzGAsgASgIEhIKCnJlcXVlc3RfaWQYDCABKAkSGAoQbGVhc2VfZ2VuZXJhdGlvbhgNIAEoBEIKCghfY29udGVudEINCgtfdGFpbF9ieXRlcyJmChRQdXRUb29sT3V0cHV0UmVxdWVzdBI2CgZoZWFkZXIYASABKAsyJC5jb250ZXh0c3RvcmUudjEuUHV0VG9vbE91dHB1dEhlYWRlckgAEg4KBGRhdGEYAiABKAxIAEIGCgRwYXJ0IpcCChVQdXRUb29sT3V0cHV0UmVzcG9uc2USKwoDcmVmGAEgASgLMh4uY29udGV4dHN0b3JlLnYxLlRvb2xPdXRwdXRSZWYSDAoEdmlldxgCIAEoCRIRCgl2aWV3X2pzb24YAyABKAkSEQoJdHJ1bmNhdGVkGAQgASgIEgsKA3NlcRgFIAEoBBIQCgh0b29sX3NlcRgGIAEoBBIOCgZ0b2tlbnMYByABKAQSEQoJZHVwbGljYXRlGAggASgIEisKCHByZXNzdXJlGAkgASgLMhkuY29udGV4dHN0b3JlLnYxLlByZXNzdXJlEi4KBm1hc2tlZBgKIAMoCzIeLmNvbnRleHRzdG9yZS52MS5NYXNrZWRTZWNyZXRzIn8KFVJlYWRUb29sT3V0cHV0UmVxdWVzdBIRCgl0YXNrX3V1aWQYASABKAkSDgoGcmVmX2lkGAIgASgJEg4KBm9mZnNldBgDIAEoBBINCgVsaW1pdBgEIAEoBBILCgNyYXcYBSABKAgSFwoPbWF4X2xpbmVfbGVuZ3RoGAYgASgNIjgKFlJlYWRUb29sT3V0cHV0UmVzcG9uc2USDAoEZGF0YRgBIAEoDBIQCghwb3NpdGlvbhgCIAEoBCK8AQoVR3JlcFRvb2xPdXRwdXRSZXF1ZXN0EhEKCXRhc2tfdXVpZBgBIAEoCRIOCgZyZWZfaWQYAiABKAkSDwoHcGF0dGVybhgDIAEoCRITCgtpZ25vcmVfY2FzZRgEIAEoCBINCgVmaXhlZBgFIAEoCBIOCgZiZWZvcmUYBiABKA0SDQoFYWZ0ZXIYByABKA0SEwoLbWF4X21hdGNoZXMYCCABKAQSFwoPbWF4X2xpbmVfbGVuZ3RoGAkgASgNImMKCEdyZXBMaW5lEg4KBnJlZl9pZBgBIAEoCRITCgtsaW5lX251bWJlchgCIAEoBBIMCgR0ZXh0GAMgASgJEhAKCGlzX21hdGNoGAQgASgIEhIKCmdhcF9iZWZvcmUYBSABKAgidQoWR3JlcFRvb2xPdXRwdXRSZXNwb25zZRIoCgVsaW5lcxgBIAMoCzIZLmNvbnRleHRzdG9yZS52MS5HcmVwTGluZRIUCgdtYXRjaGVzGAIgASgESACIAQESDwoHbGltaXRlZBgDIAEoCEIKCghfbWF0Y2hlcyI6ChVTdGF0VG9vbE91dHB1dFJlcXVlc3QSEQoJdGFza191dWlkGAEgASgJEg4KBnJlZl9pZBgCIAEoCSK+AQoKVG9vbE91dHB1dBIrCgNyZWYYASABKAsyHi5jb250ZXh0c3RvcmUudjEuVG9vbE91dHB1dFJlZhIRCgl0b29sX25hbWUYAiABKAkSFAoMdG9vbF9jYWxsX2lkGAMgASgJEi8KC2NyZWF0ZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCg1ieXRlc19vbl9kaXNrGAUgASgEEhIKCmNvbXByZXNzZWQYBiABKAgiRQoWU3RhdFRvb2xPdXRwdXRSZXNwb25zZRIrCgZvdXRwdXQYASABKAsyGy5jb250ZXh0c3RvcmUudjEuVG9vbE91dHB1dCJSChZMaXN0VG9vbE91dHB1dHNSZXF1ZXN0EhEKCXRhc2tfdXVpZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKA0SEgoKcGFnZV90b2tlbhgDIAEoCSJgChdMaXN0VG9vbE91dHB1dHNSZXNwb25zZRIsCgdvdXRwdXRzGAEgAygLMhsuY29udGV4dHN0b3JlLnYxLlRvb2xPdXRwdXQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIocBChZUcmltVG9vbE91dHB1dHNSZXF1ZXN0EhEKCXRhc2tfdXVpZBgBIAEoCRIaCg1idWRnZXRfdG9rZW5zGAIgASgESACIAQESEgoKcmVxdWVzdF9pZBgDIAEoCRIYChBsZWFzZV9nZW5lcmF0aW9uGAQgASgEQhAKDl9idWRnZXRfdG9rZW5zIqsBChdUcmltVG9vbE91dHB1dHNSZXNwb25zZRIPCgd0cmltbWVkGAEgASgEEhUKDXRva2Vuc19iZWZvcmUYAiABKAQSFAoMdG9rZW5zX2FmdGVyGAMgASgEEhIKCmdlbmVyYXRpb24YBCABKAQSEQoJZHVwbGljYXRlGAUgASgIEisKCHByZXNzdXJlGAYgASgLMhkuY29udGV4dHN0b3JlLnYxLlByZXNzdXJlImcKFUNvbGxlY3RHYXJiYWdlUmVxdWVzdBIRCgl0YXNrX3V1aWQYASABKAkSDwoHZHJ5X3J1bhgCIAEoCBIqCgdtaW5fYWdlGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIoEBChZDb2xsZWN0R2FyYmFnZVJlc3BvbnNlEg8KB3JlbW92ZWQYASABKAQSFQoNcmVtb3ZlZF9ieXRlcxgCIAEoBBIMCgRrZXB0GAMgASgEEhIKCmtlcHRfYnl0ZXMYBCABKAQSDQoFdGFza3MYBSABKAQSDgoGZmFpbGVkGAYgAygJMssFCgtUb29sT3V0cHV0cxJgCg1QdXRUb29sT3V0cHV0EiUuY29udGV4dHN0b3JlLnYxLlB1dFRvb2xPdXRwdXRSZXF1ZXN0GiYuY29udGV4dHN0b3JlLnYxLlB1dFRvb2xPdXRwdXRSZXNwb25zZSgBEmMKDlJlYWRUb29sT3V0cHV0EiYuY29udGV4dHN0b3JlLnYxLlJlYWRUb29sT3V0cHV0UmVxdWVzdBonLmNvbnRleHRzdG9yZS52MS5SZWFkVG9vbE91dHB1dFJlc3BvbnNlMAESYwoOR3JlcFRvb2xPdXRwdXQSJi5jb250ZXh0c3RvcmUudjEuR3JlcFRvb2xPdXRwdXRSZXF1ZXN0GicuY29udGV4dHN0b3JlLnYxLkdyZXBUb29sT3V0cHV0UmVzcG9uc2UwARJhCg5TdGF0VG9vbE91dHB1dBImLmNvbnRleHRzdG9yZS52MS5TdGF0VG9vbE91dHB1dFJlcXVlc3QaJy5jb250ZXh0c3RvcmUudjEuU3RhdFRvb2xPdXRwdXRSZXNwb25zZRJkCg9MaXN0VG9vbE91dHB1dHMSJy5jb250ZXh0c3RvcmUudjEuTGlzdFRvb2xPdXRwdXRzUmVxdWVzdBooLmNvbnRleHRzdG9yZS52MS5MaXN0VG9vbE91dHB1dHNSZXNwb25zZRJkCg9UcmltVG9vbE91dHB1dHMSJy5jb250ZXh0c3RvcmUudjEuVHJpbVRvb2xPdXRwdXRzUmVxdWVzdBooLmNvbnRleHRzdG9yZS52MS5UcmltVG9vbE91dHB1dHNSZXNwb25zZRJhCg5Db2xsZWN0R2FyYmFnZRImLmNvbnRleHRzdG9yZS52MS5Db2xsZWN0R2FyYmFnZVJlcXVlc3QaJy5jb250ZXh0c3RvcmUudjEuQ29sbGVjdEdhcmJhZ2VSZXNwb25zZWIGcHJvdG8z", [file_contextstore_v1_message, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * An output that is kept.
+ * Identifies a stored output.
  *
  * @generated from message contextstore.v1.ToolOutputRef
  */
 export type ToolOutputRef = Message<"contextstore.v1.ToolOutputRef"> & {
   /**
-   * Names it within its task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of a message.
+   * Its id within the task: `out-` and 32 hex digits of the hash of its content; `seq=N` for the text of message N.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Bytes of it, after secrets were masked.
+   * Its size in bytes, after secrets were masked.
    *
    * @generated from field: uint64 byte_size = 2;
    */
   byteSize: bigint;
 
   /**
-   * Lines of it: those that end in a line feed, and one more if something follows the last.
+   * Its number of lines. Text after the last line feed counts as a line.
    *
    * @generated from field: uint64 line_count = 3;
    */
   lineCount: bigint;
 
   /**
-   * What it is, as it was put first.
+   * The media type that it was first stored with.
    *
    * @generated from field: string media_type = 4;
    */
   mediaType: string;
 
   /**
-   * BLAKE3 of its bytes, in 64 hex digits.
+   * The BLAKE3 hash of its bytes, in 64 hex digits.
    *
    * @generated from field: string blake3 = 5;
    */
@@ -66,38 +66,38 @@ export const ToolOutputRefSchema: GenMessage<ToolOutputRef> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_tool_outputs, 0);
 
 /**
- * A tool call to be recorded with its output: fields of RecordToolCallRequest.
+ * A tool call to record with its output. The tool and the output are those of the header.
  *
  * @generated from message contextstore.v1.OutputRecord
  */
 export type OutputRecord = Message<"contextstore.v1.OutputRecord"> & {
   /**
-   * What it was called with: any JSON.
+   * The arguments: any JSON. Empty: none.
    *
    * @generated from field: string arguments_json = 1;
    */
   argumentsJson: string;
 
   /**
-   * `success` (also if empty) or `error`.
+   * How the execution ended. Unspecified: SUCCESS.
    *
-   * @generated from field: string status = 2;
+   * @generated from field: contextstore.v1.ToolCallStatus status = 2;
    */
-  status: string;
+  status: ToolCallStatus;
 
   /**
-   * Why it failed.
+   * Why the tool failed; empty if it did not.
    *
    * @generated from field: string error = 3;
    */
   error: string;
 
   /**
-   * How long it took.
+   * How long the tool ran; stored in whole milliseconds. Unset: unknown.
    *
-   * @generated from field: optional uint64 duration_ms = 4;
+   * @generated from field: google.protobuf.Duration duration = 4;
    */
-  durationMs?: bigint | undefined;
+  duration?: Duration | undefined;
 };
 
 /**
@@ -108,99 +108,99 @@ export const OutputRecordSchema: GenMessage<OutputRecord> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_tool_outputs, 1);
 
 /**
- * What an output is, and what is to be done with it.
+ * What an output is, and what to do with it.
  *
  * @generated from message contextstore.v1.PutToolOutputHeader
  */
 export type PutToolOutputHeader = Message<"contextstore.v1.PutToolOutputHeader"> & {
   /**
-   * The task.
+   * The id of the task.
    *
    * @generated from field: string task_uuid = 1;
    */
   taskUuid: string;
 
   /**
-   * The tool that it comes from. Required with `append` and `record`; at most 1024 bytes.
+   * The tool that the output comes from; at most 1024 bytes. Required with `append` and `record`.
    *
    * @generated from field: string tool_name = 2;
    */
   toolName: string;
 
   /**
-   * The call that it answers. Required with `append`.
+   * The id of the tool call that the output answers; at most 1024 bytes. Required with `append`.
    *
    * @generated from field: string tool_call_id = 3;
    */
   toolCallId: string;
 
   /**
-   * Its media type, at most 255 bytes. Empty: `text/plain` if it is UTF-8 without NUL, else `application/octet-stream`.
+   * The media type; at most 255 bytes. Empty: `text/plain` if the output is UTF-8 without NUL, otherwise
+   * `application/octet-stream`.
    *
    * @generated from field: string media_type = 4;
    */
   mediaType: string;
 
   /**
-   * The whole output, if it is small enough for one message: no data follows.
+   * The whole output, if it is small enough for one request; no data follows then. Unset: the output follows as data.
    *
    * @generated from field: optional bytes content = 5;
    */
   content?: Uint8Array | undefined;
 
   /**
-   * Appends the tool message with the view and the ref.
+   * Whether to append the tool message with the shown part and the ref.
    *
    * @generated from field: bool append = 6;
    */
   append: boolean;
 
   /**
-   * Records the tool call in tools.jsonl.
+   * The tool call to record in tools.jsonl. Unset: none.
    *
    * @generated from field: contextstore.v1.OutputRecord record = 7;
    */
   record?: OutputRecord | undefined;
 
   /**
-   * Longest line of the view, in characters. 0: as configured (`outputs.max_line_length`).
+   * The most characters that are shown of a line, 2 to 1 048 576; 0: as configured (`outputs.max_line_length`).
    *
    * @generated from field: uint32 max_line_length = 8;
    */
   maxLineLength: number;
 
   /**
-   * Largest view, in bytes: 1 KiB to 1 MiB, and an eighth of a message at most. 0: as configured
-   * (`outputs.max_message_bytes`).
+   * The most bytes that are shown of the output: 1 KiB to 1 MiB, and at most an eighth of the largest message. 0: as
+   * configured (`outputs.max_message_bytes`).
    *
    * @generated from field: uint64 max_message_bytes = 9;
    */
   maxMessageBytes: bigint;
 
   /**
-   * Bytes of the view, at most half, that show the end of the output rather than its beginning. Unset: as configured
-   * (`outputs.tail_bytes`).
+   * How many of `max_message_bytes` show the end of the output; at most half. Unset: as configured (`outputs.tail_bytes`).
    *
    * @generated from field: optional uint64 tail_bytes = 10;
    */
   tailBytes?: bigint | undefined;
 
   /**
-   * Shows an image or a document that is small enough as a content part instead of a placeholder.
+   * Whether to show a small image or document as a content part instead of a placeholder.
    *
    * @generated from field: bool as_parts = 11;
    */
   asParts: boolean;
 
   /**
-   * Names the call.
+   * Names the call; 1 to 128 visible ASCII characters.
    *
    * @generated from field: string request_id = 12;
    */
   requestId: string;
 
   /**
-   * The caller's lease.
+   * The generation of the caller's lease; 0: none.
    *
    * @generated from field: uint64 lease_generation = 13;
    */
@@ -215,7 +215,7 @@ export const PutToolOutputHeaderSchema: GenMessage<PutToolOutputHeader> = /*@__P
   messageDesc(file_contextstore_v1_tool_outputs, 2);
 
 /**
- * A piece of an output.
+ * A request of PutToolOutput.
  *
  * @generated from message contextstore.v1.PutToolOutputRequest
  */
@@ -227,7 +227,7 @@ export type PutToolOutputRequest = Message<"contextstore.v1.PutToolOutputRequest
    */
   part: {
     /**
-     * What follows is.
+     * What the output is, and what to do with it.
      *
      * @generated from field: contextstore.v1.PutToolOutputHeader header = 1;
      */
@@ -235,7 +235,7 @@ export type PutToolOutputRequest = Message<"contextstore.v1.PutToolOutputRequest
     case: "header";
   } | {
     /**
-     * The next bytes; best are pieces of 64 KiB to 1 MiB.
+     * The next bytes of the output; 64 KiB to 1 MiB per request are best.
      *
      * @generated from field: bytes data = 2;
      */
@@ -252,62 +252,62 @@ export const PutToolOutputRequestSchema: GenMessage<PutToolOutputRequest> = /*@_
   messageDesc(file_contextstore_v1_tool_outputs, 3);
 
 /**
- * The output is on disk.
+ * The response of PutToolOutput: the output is on disk.
  *
  * @generated from message contextstore.v1.PutToolOutputResponse
  */
 export type PutToolOutputResponse = Message<"contextstore.v1.PutToolOutputResponse"> & {
   /**
-   * How to read it.
+   * The ref of the output.
    *
    * @generated from field: contextstore.v1.ToolOutputRef ref = 1;
    */
   ref?: ToolOutputRef | undefined;
 
   /**
-   * What the model is to be shown: the content of the tool message. Empty with `view_json`.
+   * The text to show to the model: the content of the tool message. Empty with `view_json`.
    *
    * @generated from field: string view = 2;
    */
   view: string;
 
   /**
-   * The same as an array of content parts, if `as_parts` made it one.
+   * The same as a JSON array of content parts, if `as_parts` made it one.
    *
    * @generated from field: string view_json = 3;
    */
   viewJson: string;
 
   /**
-   * Whether the view leaves something out.
+   * Whether `view` leaves something out.
    *
    * @generated from field: bool truncated = 4;
    */
   truncated: boolean;
 
   /**
-   * With `append`: the number of the message.
+   * With `append`: the number of the message, from 1.
    *
    * @generated from field: uint64 seq = 5;
    */
   seq: bigint;
 
   /**
-   * With `record`: the number of the record in tools.jsonl.
+   * With `record`: the number of the record in tools.jsonl, from 1.
    *
    * @generated from field: uint64 tool_seq = 6;
    */
   toolSeq: bigint;
 
   /**
-   * Tokens of the message, or of the view.
+   * The tokens of the message, or of `view`.
    *
    * @generated from field: uint64 tokens = 7;
    */
   tokens: bigint;
 
   /**
-   * Whether a call with the same request_id had done it before.
+   * Whether an earlier call with the same request_id had done all of it.
    *
    * @generated from field: bool duplicate = 8;
    */
@@ -321,11 +321,11 @@ export type PutToolOutputResponse = Message<"contextstore.v1.PutToolOutputRespon
   pressure?: Pressure | undefined;
 
   /**
-   * What was masked in the output.
+   * The secrets that were masked in the output before it was written.
    *
-   * @generated from field: repeated contextstore.v1.Masked masked = 10;
+   * @generated from field: repeated contextstore.v1.MaskedSecrets masked = 10;
    */
-  masked: Masked[];
+  masked: MaskedSecrets[];
 };
 
 /**
@@ -336,49 +336,49 @@ export const PutToolOutputResponseSchema: GenMessage<PutToolOutputResponse> = /*
   messageDesc(file_contextstore_v1_tool_outputs, 4);
 
 /**
- * Asks for lines or bytes of an output.
+ * The request of ReadToolOutput.
  *
  * @generated from message contextstore.v1.ReadToolOutputRequest
  */
 export type ReadToolOutputRequest = Message<"contextstore.v1.ReadToolOutputRequest"> & {
   /**
-   * The task.
+   * The id of the task.
    *
    * @generated from field: string task_uuid = 1;
    */
   taskUuid: string;
 
   /**
-   * The output: its ref (`out-…`), or `seq=N` for the text of message N, as a note in the place of an output that was never
-   * stored names it.
+   * The output: its ref (`out-…`), or `seq=N` for the text of message N, as placeholders name an output that was never
+   * stored.
    *
    * @generated from field: string ref_id = 2;
    */
   refId: string;
 
   /**
-   * Lines to skip, or bytes with `raw`.
+   * The number of lines to skip, or of bytes with `raw`.
    *
    * @generated from field: uint64 offset = 3;
    */
   offset: bigint;
 
   /**
-   * Most lines, or bytes with `raw`; 0: all that follow.
+   * The most lines to return, or bytes with `raw`; 0: all that follow.
    *
    * @generated from field: uint64 limit = 4;
    */
   limit: bigint;
 
   /**
-   * The bytes as they are, instead of numbered lines.
+   * Whether to return the bytes as they are instead of numbered lines.
    *
    * @generated from field: bool raw = 5;
    */
   raw: boolean;
 
   /**
-   * Longest line, in characters; what is longer is cut, and `…` says so. 0: as it is.
+   * The most characters of a line, at least 2; a longer line is cut and ends with `…`. Not with `raw`. 0: no limit.
    *
    * @generated from field: uint32 max_line_length = 6;
    */
@@ -393,21 +393,21 @@ export const ReadToolOutputRequestSchema: GenMessage<ReadToolOutputRequest> = /*
   messageDesc(file_contextstore_v1_tool_outputs, 5);
 
 /**
- * More of an output.
+ * A response of ReadToolOutput: a chunk.
  *
  * @generated from message contextstore.v1.ReadToolOutputResponse
  */
 export type ReadToolOutputResponse = Message<"contextstore.v1.ReadToolOutputResponse"> & {
   /**
-   * Lines, each as its number (from 1) right-aligned in six columns, a tab, and its text; or bytes with `raw`. What is not
-   * UTF-8 in a line is shown as U+FFFD. A chunk may end inside a line.
+   * Lines: each is its number (from 1) right-aligned in six columns, a tab, and its text, where U+FFFD stands for bytes that
+   * are not UTF-8. With `raw`, bytes. A chunk may end within a line.
    *
    * @generated from field: bytes data = 1;
    */
   data: Uint8Array;
 
   /**
-   * Number of the first line that begins in this chunk (0 if none does), or the offset of its first byte with `raw`.
+   * The number of the first line that begins in this chunk (0 if none does), or the offset of the first byte with `raw`.
    *
    * @generated from field: uint64 position = 2;
    */
@@ -422,13 +422,13 @@ export const ReadToolOutputResponseSchema: GenMessage<ReadToolOutputResponse> = 
   messageDesc(file_contextstore_v1_tool_outputs, 6);
 
 /**
- * Asks for lines that match.
+ * The request of GrepToolOutput.
  *
  * @generated from message contextstore.v1.GrepToolOutputRequest
  */
 export type GrepToolOutputRequest = Message<"contextstore.v1.GrepToolOutputRequest"> & {
   /**
-   * The task.
+   * The id of the task.
    *
    * @generated from field: string task_uuid = 1;
    */
@@ -442,49 +442,49 @@ export type GrepToolOutputRequest = Message<"contextstore.v1.GrepToolOutputReque
   refId: string;
 
   /**
-   * A regular expression, as ripgrep takes it; at most 4096 bytes. Required.
+   * A regular expression in the syntax of ripgrep; at most 4096 bytes. Required.
    *
    * @generated from field: string pattern = 3;
    */
   pattern: string;
 
   /**
-   * Whether upper and lower case are the same.
+   * Whether to ignore the difference between upper and lower case.
    *
    * @generated from field: bool ignore_case = 4;
    */
   ignoreCase: boolean;
 
   /**
-   * The pattern is plain text.
+   * Whether the pattern is plain text instead of a regular expression.
    *
    * @generated from field: bool fixed = 5;
    */
   fixed: boolean;
 
   /**
-   * Lines to show before each match, at most 1000.
+   * The number of lines to return before each match, at most 1000.
    *
    * @generated from field: uint32 before = 6;
    */
   before: number;
 
   /**
-   * Lines to show after each match, at most 1000.
+   * The number of lines to return after each match, at most 1000.
    *
    * @generated from field: uint32 after = 7;
    */
   after: number;
 
   /**
-   * Most matches, over all outputs; 0: all.
+   * The most matches, over all outputs; 0: no limit.
    *
    * @generated from field: uint64 max_matches = 8;
    */
   maxMatches: bigint;
 
   /**
-   * Longest line, in characters; what is longer is cut around its first match, and `…` says so. 0: 2000.
+   * The most characters of a line, 3 to 1 048 576; a longer line is cut around its first match and marked with `…`. 0: 2000.
    *
    * @generated from field: uint32 max_line_length = 9;
    */
@@ -499,41 +499,41 @@ export const GrepToolOutputRequestSchema: GenMessage<GrepToolOutputRequest> = /*
   messageDesc(file_contextstore_v1_tool_outputs, 7);
 
 /**
- * A line that matches or stands near one.
+ * A line that matches, or that is near one.
  *
  * @generated from message contextstore.v1.GrepLine
  */
 export type GrepLine = Message<"contextstore.v1.GrepLine"> & {
   /**
-   * Its output, as it is asked for.
+   * The output, as the request named it or by its ref.
    *
    * @generated from field: string ref_id = 1;
    */
   refId: string;
 
   /**
-   * Its number, from 1.
+   * The number of the line, from 1.
    *
    * @generated from field: uint64 line_number = 2;
    */
   lineNumber: bigint;
 
   /**
-   * Its text, without the line end. What is not UTF-8 is shown as U+FFFD.
+   * The text without the line end; U+FFFD stands for bytes that are not UTF-8.
    *
    * @generated from field: string text = 3;
    */
   text: string;
 
   /**
-   * Whether it matches, rather than standing near one that does.
+   * Whether the line matches; false for a line near a match.
    *
    * @generated from field: bool is_match = 4;
    */
   isMatch: boolean;
 
   /**
-   * Whether lines are left out between this and the one before.
+   * Whether lines were left out between the previous line and this one.
    *
    * @generated from field: bool gap_before = 5;
    */
@@ -548,7 +548,7 @@ export const GrepLineSchema: GenMessage<GrepLine> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_tool_outputs, 8);
 
 /**
- * More lines.
+ * A response of GrepToolOutput: a batch of lines.
  *
  * @generated from message contextstore.v1.GrepToolOutputResponse
  */
@@ -561,14 +561,14 @@ export type GrepToolOutputResponse = Message<"contextstore.v1.GrepToolOutputResp
   lines: GrepLine[];
 
   /**
-   * In the last response: how many lines matched in all.
+   * Only in the last response: the number of lines that match.
    *
    * @generated from field: optional uint64 matches = 2;
    */
   matches?: bigint | undefined;
 
   /**
-   * In the last response: whether it ended at max_matches.
+   * Only in the last response: whether the search stopped at max_matches.
    *
    * @generated from field: bool limited = 3;
    */
@@ -583,13 +583,13 @@ export const GrepToolOutputResponseSchema: GenMessage<GrepToolOutputResponse> = 
   messageDesc(file_contextstore_v1_tool_outputs, 9);
 
 /**
- * Asks for what is known of an output.
+ * The request of StatToolOutput.
  *
  * @generated from message contextstore.v1.StatToolOutputRequest
  */
 export type StatToolOutputRequest = Message<"contextstore.v1.StatToolOutputRequest"> & {
   /**
-   * The task.
+   * The id of the task.
    *
    * @generated from field: string task_uuid = 1;
    */
@@ -611,7 +611,7 @@ export const StatToolOutputRequestSchema: GenMessage<StatToolOutputRequest> = /*
   messageDesc(file_contextstore_v1_tool_outputs, 10);
 
 /**
- * An output.
+ * A stored output.
  *
  * @generated from message contextstore.v1.ToolOutput
  */
@@ -624,28 +624,28 @@ export type ToolOutput = Message<"contextstore.v1.ToolOutput"> & {
   ref?: ToolOutputRef | undefined;
 
   /**
-   * The tool that it was put for first.
+   * The tool that it was first stored for.
    *
    * @generated from field: string tool_name = 2;
    */
   toolName: string;
 
   /**
-   * The call that it was put for first.
+   * The tool call that it was first stored for.
    *
    * @generated from field: string tool_call_id = 3;
    */
   toolCallId: string;
 
   /**
-   * When it was put first.
+   * When it was first stored.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 4;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * Bytes that it takes on disk, with its index.
+   * The bytes that it takes on disk, with its index.
    *
    * @generated from field: uint64 bytes_on_disk = 5;
    */
@@ -667,7 +667,7 @@ export const ToolOutputSchema: GenMessage<ToolOutput> = /*@__PURE__*/
   messageDesc(file_contextstore_v1_tool_outputs, 11);
 
 /**
- * What is known of it.
+ * The response of StatToolOutput.
  *
  * @generated from message contextstore.v1.StatToolOutputResponse
  */
@@ -688,27 +688,27 @@ export const StatToolOutputResponseSchema: GenMessage<StatToolOutputResponse> = 
   messageDesc(file_contextstore_v1_tool_outputs, 12);
 
 /**
- * Asks for the outputs of a task.
+ * The request of ListToolOutputs.
  *
  * @generated from message contextstore.v1.ListToolOutputsRequest
  */
 export type ListToolOutputsRequest = Message<"contextstore.v1.ListToolOutputsRequest"> & {
   /**
-   * The task.
+   * The id of the task.
    *
    * @generated from field: string task_uuid = 1;
    */
   taskUuid: string;
 
   /**
-   * Most outputs in the answer, at most 1000; 0: 100.
+   * The most outputs on the page, at most 1000; 0: 100.
    *
    * @generated from field: uint32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * `next_page_token` of the page before.
+   * `next_page_token` of the previous page. Empty: the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -723,20 +723,20 @@ export const ListToolOutputsRequestSchema: GenMessage<ListToolOutputsRequest> = 
   messageDesc(file_contextstore_v1_tool_outputs, 13);
 
 /**
- * One page.
+ * The response of ListToolOutputs.
  *
  * @generated from message contextstore.v1.ListToolOutputsResponse
  */
 export type ListToolOutputsResponse = Message<"contextstore.v1.ListToolOutputsResponse"> & {
   /**
-   * The outputs.
+   * The outputs of the page. One whose file is damaged has only `ref.id`.
    *
    * @generated from field: repeated contextstore.v1.ToolOutput outputs = 1;
    */
   outputs: ToolOutput[];
 
   /**
-   * Where the next page starts; empty at the end.
+   * The token of the next page; empty at the end.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -751,35 +751,35 @@ export const ListToolOutputsResponseSchema: GenMessage<ListToolOutputsResponse> 
   messageDesc(file_contextstore_v1_tool_outputs, 14);
 
 /**
- * Asks to make outputs in the view placeholders.
+ * The request of TrimToolOutputs.
  *
  * @generated from message contextstore.v1.TrimToolOutputsRequest
  */
 export type TrimToolOutputsRequest = Message<"contextstore.v1.TrimToolOutputsRequest"> & {
   /**
-   * The task.
+   * The id of the task.
    *
    * @generated from field: string task_uuid = 1;
    */
   taskUuid: string;
 
   /**
-   * Tokens that outputs in the view may have afterwards. Unset: the task's own budget (`outputs.budget_tokens`). 0: as few as
-   * can be; what the model has not answered yet stays.
+   * The most tokens of outputs in the view afterwards. Unset: the task's own budget (`outputs.budget_tokens`). 0: as few as
+   * possible; outputs that the model has not answered yet stay.
    *
    * @generated from field: optional uint64 budget_tokens = 2;
    */
   budgetTokens?: bigint | undefined;
 
   /**
-   * Names the call.
+   * Names the call; 1 to 128 visible ASCII characters.
    *
    * @generated from field: string request_id = 3;
    */
   requestId: string;
 
   /**
-   * The caller's lease.
+   * The generation of the caller's lease; 0: none.
    *
    * @generated from field: uint64 lease_generation = 4;
    */
@@ -794,13 +794,13 @@ export const TrimToolOutputsRequestSchema: GenMessage<TrimToolOutputsRequest> = 
   messageDesc(file_contextstore_v1_tool_outputs, 15);
 
 /**
- * The view after it.
+ * The response of TrimToolOutputs.
  *
  * @generated from message contextstore.v1.TrimToolOutputsResponse
  */
 export type TrimToolOutputsResponse = Message<"contextstore.v1.TrimToolOutputsResponse"> & {
   /**
-   * How many outputs became placeholders.
+   * The number of outputs that were replaced by placeholders.
    *
    * @generated from field: uint64 trimmed = 1;
    */
@@ -821,14 +821,14 @@ export type TrimToolOutputsResponse = Message<"contextstore.v1.TrimToolOutputsRe
   tokensAfter: bigint;
 
   /**
-   * The generation of the view; as it was if nothing was trimmed.
+   * The generation of the view; unchanged if nothing was trimmed.
    *
    * @generated from field: uint64 generation = 4;
    */
   generation: bigint;
 
   /**
-   * Whether a call with the same request_id had done it before.
+   * Whether an earlier call with the same request_id had done it.
    *
    * @generated from field: bool duplicate = 5;
    */
@@ -850,28 +850,28 @@ export const TrimToolOutputsResponseSchema: GenMessage<TrimToolOutputsResponse> 
   messageDesc(file_contextstore_v1_tool_outputs, 16);
 
 /**
- * Asks to remove outputs that nobody names.
+ * The request of CollectGarbage.
  *
  * @generated from message contextstore.v1.CollectGarbageRequest
  */
 export type CollectGarbageRequest = Message<"contextstore.v1.CollectGarbageRequest"> & {
   /**
-   * The task. Empty: all tasks.
+   * The id of the task. Empty: all tasks.
    *
    * @generated from field: string task_uuid = 1;
    */
   taskUuid: string;
 
   /**
-   * Tells what would be removed, and removes nothing.
+   * Whether to count what would be removed instead of removing it.
    *
    * @generated from field: bool dry_run = 2;
    */
   dryRun: boolean;
 
   /**
-   * How long ago an output must have been put last; unset: an hour. A caller that puts an output first and names it later
-   * has this long to do so.
+   * How long ago an output must have been stored last; unset: one hour. A caller that stores an output and names it later
+   * has this long to name it.
    *
    * @generated from field: google.protobuf.Duration min_age = 3;
    */
@@ -886,13 +886,13 @@ export const CollectGarbageRequestSchema: GenMessage<CollectGarbageRequest> = /*
   messageDesc(file_contextstore_v1_tool_outputs, 17);
 
 /**
- * What was removed, or would be.
+ * The response of CollectGarbage.
  *
  * @generated from message contextstore.v1.CollectGarbageResponse
  */
 export type CollectGarbageResponse = Message<"contextstore.v1.CollectGarbageResponse"> & {
   /**
-   * Outputs that no log names.
+   * The number of outputs that were removed, or would be with `dry_run`.
    *
    * @generated from field: uint64 removed = 1;
    */
@@ -906,7 +906,7 @@ export type CollectGarbageResponse = Message<"contextstore.v1.CollectGarbageResp
   removedBytes: bigint;
 
   /**
-   * Outputs that stay.
+   * The number of outputs that stay.
    *
    * @generated from field: uint64 kept = 3;
    */
@@ -920,14 +920,14 @@ export type CollectGarbageResponse = Message<"contextstore.v1.CollectGarbageResp
   keptBytes: bigint;
 
   /**
-   * Tasks that were looked at.
+   * The number of tasks that were examined.
    *
    * @generated from field: uint64 tasks = 5;
    */
   tasks: bigint;
 
   /**
-   * Tasks that could not be looked at, and why; at most 100.
+   * The tasks that could not be examined, and why; at most 100.
    *
    * @generated from field: repeated string failed = 6;
    */
@@ -942,26 +942,29 @@ export const CollectGarbageResponseSchema: GenMessage<CollectGarbageResponse> = 
   messageDesc(file_contextstore_v1_tool_outputs, 18);
 
 /**
- * Keeps the outputs of tools whole, and shows the model little of them.
+ * Keeps the whole outputs of tools, while the model sees a part of them.
  *
- * An output is stored once in its task, under a ref that is made of its content; a message carries a cut view of it and
- * the ref, with which the model or a person can read and search the rest. Refs stay valid as long as the task's
- * log names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked before
- * anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+ * The store keeps an output once per task, under a ref that is made of its content. A message carries the part that the
+ * model sees, and the ref, with which the model or a person can read and search the whole output. Refs stay valid as long
+ * as the log of the task names them: through compaction, trimming, undo, pause, completion and forks. Secrets are masked
+ * before anything is written. Access, errors, durability, retries and leases are those of ContextStore.
+ *
+ * ---- Storing ----
  *
  * @generated from service contextstore.v1.ToolOutputs
  */
 export const ToolOutputs: GenService<{
   /**
-   * Stores an output of any size, text or binary. The first request is a header, which may carry the whole output
-   * itself; all others carry data, in order. It answers when the output is on disk: a ref that is told is never of bytes
-   * that a crash could take. With `append`, the tool message with the view and the ref is appended too, and with `record` the
-   * tool call is recorded: output, record, message, in this order, each of them durable. The same content twice is stored
-   * once.
+   * Stores an output of any size, text or binary. The first request is a header, which may hold the whole output; all other
+   * requests hold data, in order. The same content is stored once.
+   *
+   * The call is answered when the output is on disk. With `append`, the server also appends the tool message with the shown
+   * part and the ref, and with `record` it records the tool call: output, record and message become durable in this order.
    *
    * A retry with the same request_id, which sends everything again, completes what is missing and changes nothing else. A
-   * call that is cancelled or fails before the end leaves nothing. Errors as AppendMessage, OUTPUT_MALFORMED (data before
-   * the header, a second header).
+   * call that is cancelled or fails before the last request stores nothing.
+   *
+   * Errors: as AppendMessage, and OUTPUT_MALFORMED (data before the header, or a second header).
    *
    * @generated from rpc contextstore.v1.ToolOutputs.PutToolOutput
    */
@@ -971,9 +974,10 @@ export const ToolOutputs: GenService<{
     output: typeof PutToolOutputResponseSchema;
   },
   /**
-   * Lines of an output, numbered as tools that read files print them, or a range of its bytes as they are. A line far behind
-   * costs no more than one at the start. Nothing is changed. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
-   * MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
+   * Returns lines of an output, numbered as tools that read files print them, or a range of its bytes. Changes nothing.
+   * Reading at the end costs no more than reading at the start.
+   *
+   * Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.ReadToolOutput
    */
@@ -983,10 +987,11 @@ export const ToolOutputs: GenService<{
     output: typeof ReadToolOutputResponseSchema;
   },
   /**
-   * Lines that match a regular expression, with lines around them, as ripgrep finds them: in time that grows with the output
-   * and the pattern, whatever the pattern. Of one output or of all of a task's. Nothing is changed. Errors: INVALID_FIELD (a
-   * pattern that cannot be compiled, or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED,
-   * STALLED.
+   * Returns the lines of one output, or of all outputs of a task, that match a regular expression, with lines around them,
+   * in order. Changes nothing. The time grows linearly with the output and the pattern, as in ripgrep.
+   *
+   * Errors: INVALID_FIELD (also a pattern that cannot be compiled or is too large), TASK_NOT_FOUND, OUTPUT_NOT_FOUND,
+   * MESSAGE_NOT_FOUND, OUTPUT_DAMAGED, STALLED.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.GrepToolOutput
    */
@@ -996,7 +1001,9 @@ export const ToolOutputs: GenService<{
     output: typeof GrepToolOutputResponseSchema;
   },
   /**
-   * What is known of an output. Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND.
+   * Returns the metadata of an output. Changes nothing.
+   *
+   * Errors: INVALID_FIELD, TASK_NOT_FOUND, OUTPUT_NOT_FOUND, MESSAGE_NOT_FOUND, OUTPUT_DAMAGED.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.StatToolOutput
    */
@@ -1006,7 +1013,9 @@ export const ToolOutputs: GenService<{
     output: typeof StatToolOutputResponseSchema;
   },
   /**
-   * The outputs of a task, by their refs, one page at a time. Errors: INVALID_FIELD, TASK_NOT_FOUND.
+   * Returns one page of the outputs of a task, in the order of their refs. Changes nothing.
+   *
+   * Errors: INVALID_FIELD, TASK_NOT_FOUND.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.ListToolOutputs
    */
@@ -1016,8 +1025,10 @@ export const ToolOutputs: GenService<{
     output: typeof ListToolOutputsResponseSchema;
   },
   /**
-   * Makes the oldest outputs in the view placeholders that name their refs, until the rest fits a budget. Happens by itself
-   * too, when the outputs in the view pass their budget. Errors as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
+   * Replaces the oldest outputs in the view by placeholders that name their refs, until the rest fits a budget. The server
+   * also does this by itself when the outputs in the view exceed their budget. A retry with the same request_id is safe.
+   *
+   * Errors: as AppendMessage, REWRITE_IN_FLIGHT, STALE_VIEW.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.TrimToolOutputs
    */
@@ -1027,9 +1038,11 @@ export const ToolOutputs: GenService<{
     output: typeof TrimToolOutputsResponseSchema;
   },
   /**
-   * Removes outputs that no log names and that are not new, and what calls that broke off have left. Safe beside puts of
-   * the same content. Can be repeated: it needs neither a request_id nor a lease, as it takes nothing that anybody was told to
-   * be kept. Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
+   * Removes old outputs that no log names, and the remains of calls that broke off. It can run beside puts of the same
+   * content. It needs neither a request_id nor a lease, as it removes nothing that a call has promised to keep; a retry is
+   * safe.
+   *
+   * Errors: INVALID_FIELD, TASK_NOT_FOUND, READ_ONLY, WRITE_FAILED.
    *
    * @generated from rpc contextstore.v1.ToolOutputs.CollectGarbage
    */
