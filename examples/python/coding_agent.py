@@ -23,7 +23,7 @@ from typing import Any
 
 import contextstore
 import offline
-from contextstore import ChatDone, ChatText, Client, Task, tools
+from contextstore import ChatDone, ChatText, Client, Task, short_name, tools
 
 SYSTEM = (
     "You fix Python projects. Begin with a plan (tool `plan`), look before you change anything, and run the tests "
@@ -105,7 +105,7 @@ class Agent:
             # An output is kept whole, whatever its size; the model is shown a part of it, and where the rest is.
             run.output = self.run(task, name, json.loads(arguments or "{}"))
         kept = f", {run.stored.info.byte_size} bytes kept" if run.stored and run.stored.truncated else ""
-        print(f"[{name}: {run.error or 'done'} in {run.duration_ms} ms{kept}]")
+        print(f"[{name}: {run.error or 'done'} in {run.duration:.3f} s{kept}]")
 
     def run(self, task: Task, name: str, arguments: dict[str, Any]) -> str:
         if name == "plan":
@@ -215,7 +215,7 @@ def run(
             state = client.get_task(task.uuid).task
             counts = state.statistics
             print(
-                f"\n[{state.status}: {counts.total_messages} messages, {counts.total_tool_calls} calls of tools, "
+                f"\n[{short_name(state, 'status')}: {counts.total_messages} messages, {counts.total_tool_calls} calls of tools, "
                 f"{counts.compression_count} compressions, {counts.bytes_on_disk} bytes on disk]"
             )
 

@@ -140,7 +140,7 @@ story() {
 
   answers "$at: append" '"seq":"1"' '"pressure"' -- \
     "$call" "$transport" AppendMessage \
-    "{$task,\"message\":{\"json\":\"{\\\"role\\\":\\\"user\\\",\\\"content\\\":\\\"hello\\\"}\"}"
+    "{$task,\"message\":{\"json\":\"{\\\"role\\\":\\\"user\\\",\\\"content\\\":\\\"hello\\\"}\"}}"
 
   one="{$task,\"messages\":[{\"fields\":{\"role\":\"ROLE_ASSISTANT\",\"content\":\"one\"}}]}"
   two="{$task,\"messages\":[{\"fields\":{\"role\":\"ROLE_USER\",\"content\":\"two\"}}]}"
@@ -165,7 +165,7 @@ story() {
     "$call" "$transport" GetTask '{"taskUuid":"018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10"}'
   refused "$at: a field that is wrong" task_uuid "${wrong[@]}" -- \
     "$call" "$transport" GetTask '{"taskUuid":"nonsense"}'
-  answers "$at: complete" '"status":"completed"' -- "$call" "$transport" CompleteTask "{$task}"
+  answers "$at: complete" '"status":"TASK_STATUS_COMPLETED"' -- "$call" "$transport" CompleteTask "{$task}"
 }
 
 start_server
@@ -179,7 +179,7 @@ for transport in tcp unix; do
     grpcurl_on "$transport" "list $service"
   answers "$at: describe the service" 'rpc AppendMessages ( stream .contextstore.v1.AppendMessagesRequest )' -- \
     grpcurl_on "$transport" "describe $service"
-  answers "$at: describe a message" 'NewMessage message = 2;' 'uint64 lease_generation = 3;' -- \
+  answers "$at: describe a message" '.contextstore.v1.NewMessage message = 2;' 'uint64 lease_generation = 3;' -- \
     grpcurl_on "$transport" "describe contextstore.v1.AppendMessageRequest"
   answers "$at: describe an enum" 'ERROR_REASON_LEASE_HELD = 6;' -- \
     grpcurl_on "$transport" "describe contextstore.v1.ErrorReason"

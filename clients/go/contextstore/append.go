@@ -27,8 +27,8 @@ import (
 // appended again, and are there once. The source runs in a goroutine of its own, which ends once it gives one more message.
 func (t *Task) AppendMany(
 	ctx context.Context, messages iter.Seq[any],
-) iter.Seq2[*pb.AppendMessagesResponse, error] {
-	return func(yield func(*pb.AppendMessagesResponse, error) bool) {
+) iter.Seq2[*pb.AppendMessageResponse, error] {
+	return func(yield func(*pb.AppendMessageResponse, error) bool) {
 		if err := t.settle(ctx); err != nil {
 			yield(nil, err)
 			return
@@ -37,7 +37,7 @@ func (t *Task) AppendMany(
 		defer cancel()
 		s := &source{pipeline: pipeline{task: t}}
 		go s.feed(ctx, messages)
-		err := s.run(ctx, 0, func(answer *pb.AppendMessagesResponse) bool { return yield(answer, nil) })
+		err := s.run(ctx, 0, func(answer *pb.AppendMessageResponse) bool { return yield(answer, nil) })
 		if problem := s.leave(); problem != nil && err == nil {
 			err = problem
 		}
@@ -154,7 +154,7 @@ func (s *source) give(err error) *Error {
 	failure.Index = int(s.settled)
 	s.take(&failure)
 	if s.held != nil {
-		failure.NotAppended = append(failure.NotAppended, newMessageOf(s.held))
+		failure.NotAppended = append(failure.NotAppended, s.held.GetMessages()...)
 	}
 	s.finished = true
 	return &failure

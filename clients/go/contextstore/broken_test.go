@@ -196,7 +196,7 @@ func TestReadsGoOnWhereTheyWereCut(t *testing.T) {
 
 	// A body for a provider has no place to go on from.
 	p.cutAfter(500_000)
-	request := must(task.Request(t.Context(), &pb.StreamRequestRequest{Provider: "openai", Model: "m"}))(t)
+	request := must(task.Request(t.Context(), &pb.RenderContextRequest{Provider: pb.Provider_PROVIDER_OPENAI, Model: "m"}))(t)
 	var failure *contextstore.Error
 	if _, err := io.ReadAll(request); !errors.As(err, &failure) || failure.Code != codes.Unavailable {
 		t.Errorf("%v", err)
@@ -222,7 +222,7 @@ func TestAServerThatWasKilledIsWaitedFor(t *testing.T) {
 			}
 		}()
 		for event := range events {
-			if event.GetAppended().GetSeq() == 1 {
+			if event.GetMessageAppended().GetSeq() == 1 {
 				break
 			}
 		}
@@ -239,7 +239,7 @@ func TestAServerThatWasKilledIsWaitedFor(t *testing.T) {
 		for {
 			select {
 			case event := <-events:
-				if event.GetAppended().GetSeq() == 2 {
+				if event.GetMessageAppended().GetSeq() == 2 {
 					return
 				}
 			case err := <-watching:

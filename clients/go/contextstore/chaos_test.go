@@ -228,7 +228,7 @@ func (c *chaos) settle() {
 
 func (c *chaos) log() []string {
 	var found []string
-	for record, err := range c.task.Messages(c.t.Context(), &pb.StreamMessagesRequest{Kinds: []string{"message"}}) {
+	for record, err := range c.task.Messages(c.t.Context(), &pb.StreamMessagesRequest{Kinds: []pb.RecordKind{pb.RecordKind_RECORD_KIND_MESSAGE}}) {
 		if err != nil {
 			c.t.Fatal(err)
 		}

@@ -57,12 +57,12 @@ func (t *Task) Chat(
 // Request gives what the model sees as the body of a request to a provider, for an HTTP client of one's own. It is valid
 // whatever happened to the task. A connection that breaks after the first byte ends it: ask again. Close it when it is
 // not read to its end, as http.Client does.
-func (t *Task) Request(ctx context.Context, request *pb.StreamRequestRequest) (io.ReadCloser, error) {
+func (t *Task) Request(ctx context.Context, request *pb.RenderContextRequest) (io.ReadCloser, error) {
 	request = cloned(request)
 	request.TaskUuid = t.UUID
 	ctx, cancel := context.WithCancel(ctx)
-	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.StreamRequestResponse], error) {
-		return t.client.Stub.StreamRequest(ctx, request)
+	open := func(ctx context.Context) (grpc.ServerStreamingClient[pb.RenderContextResponse], error) {
+		return t.client.Stub.RenderContext(ctx, request)
 	}
 	return newBody(cancel, dataOf(listen(ctx, t, untilBegun, open)))
 }

@@ -76,7 +76,7 @@ func TestATurnOfAModel(t *testing.T) {
 				t.Errorf("%v %v", first, again)
 			}
 
-			_, err := collected(task.Chat(t.Context(), &pb.ChatRequest{Provider: "anthropic"}))
+			_, err := collected(task.Chat(t.Context(), &pb.ChatRequest{Provider: pb.Provider_PROVIDER_ANTHROPIC}))
 			isReason(t, err, contextstore.ProviderNotConfigured)
 		})
 	}
@@ -89,7 +89,7 @@ func TestABodyForAnHTTPClient(t *testing.T) {
 	overBoth(t, func(t *testing.T, _ *server, client *contextstore.Client) {
 		task := must(client.StartTask(t.Context(), nil))(t)
 		must(task.Append(t.Context(), user("Weather?")))(t)
-		request := &pb.StreamRequestRequest{Provider: "openai", Model: "fake"}
+		request := &pb.RenderContextRequest{Provider: pb.Provider_PROVIDER_OPENAI, Model: "fake"}
 		body := must(task.Request(t.Context(), request))(t)
 		call := must(http.NewRequestWithContext(t.Context(), http.MethodPost, fake+"/v1/chat/completions", body))(t)
 		call.Header.Set("Authorization", "Bearer sk-test")

@@ -239,8 +239,9 @@ func (c *Client) ResumeOrStartTask(ctx context.Context, request *pb.StartTaskReq
 		return nil, invalidField(InvalidField, "task_uuid", nil, "a task is found by its key: use StartTask to name it")
 	}
 	filter := &pb.TaskFilter{
-		Statuses: []string{"running", "paused"}, TaskSource: key.GetTaskSource(), Owner: key.GetOwner(), Repo: key.GetRepo(),
-		TaskType: key.GetTaskType(), TaskId: key.GetTaskId(), User: request.GetUser(),
+		Statuses:   []pb.TaskStatus{pb.TaskStatus_TASK_STATUS_RUNNING, pb.TaskStatus_TASK_STATUS_PAUSED},
+		TaskSource: key.GetTaskSource(), Owner: key.GetOwner(), Repo: key.GetRepo(), TaskType: key.GetTaskType(),
+		TaskId: key.GetTaskId(), User: request.GetUser(),
 	}
 	for found, err := range c.ListTasks(ctx, &pb.ListTasksRequest{Filter: filter, PageSize: 10}) {
 		if err != nil {
@@ -266,7 +267,7 @@ func (c *Client) takeUp(ctx context.Context, found *pb.Task) (*Task, error) {
 	}
 	// The list is behind the tasks by up to a second: a task may have been paused, or have gone on, meanwhile.
 	attempts := []func() (*Task, error){start, resume}
-	if found.GetStatus() == "paused" {
+	if found.GetStatus() == pb.TaskStatus_TASK_STATUS_PAUSED {
 		attempts = []func() (*Task, error){resume, start}
 	}
 	for _, attempt := range attempts {

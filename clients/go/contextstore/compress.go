@@ -15,7 +15,7 @@ import (
 )
 
 // Compress compresses the context now, whatever its pressure; others may append and read meanwhile. A context of which
-// nothing can go is no error: Compressed is false, and Reason says why. The server goes on if the caller goes away. Each of
+// nothing can go is no error: Compressed is false, and SkipReason says why. The server goes on if the caller goes away. Each of
 // progress is called with each step.
 func (t *Task) Compress(
 	ctx context.Context, request *pb.CompressRequest, progress ...func(*pb.CompressResponse_Progress),

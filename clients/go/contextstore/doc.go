@@ -4,12 +4,13 @@
 //	defer client.Close()
 //	task, err := client.StartTask(ctx, &pb.StartTaskRequest{User: "ada"})
 //	ack, err := task.Append(ctx, contextstore.Message{Role: "user", Content: "Fix the failing test, please."})
-//	body, err := task.Request(ctx, &pb.StreamRequestRequest{Provider: "openai", Model: "gpt-5"})
+//	body, err := task.Request(ctx, &pb.RenderContextRequest{Provider: pb.Provider_PROVIDER_OPENAI, Model: "gpt-5"})
 //	response, err := http.Post(url, "application/json", body)
 //
 // It is a thin layer over the generated stubs of the package contextstorev1 (pb above), whose messages it takes and
 // gives. Of a request, the task and the lease are filled in, and the request id unless there is one; nil stands for an
-// empty one. What a call does is said at its method in contextstorev1.
+// empty one. What a call does is said at its method in contextstorev1. Values of enums have short names, such as openai, which
+// [ParseEnum] and [EnumName] convert.
 //
 // # Messages that are not waited for
 //

@@ -25,7 +25,7 @@ var (
 
 // Field is a field of a request that was refused.
 type Field struct {
-	// Its path, such as message_json.role.
+	// Its path, such as message.json.role.
 	Name string
 	// What is wrong with it.
 	Problem string

@@ -67,8 +67,8 @@ func ExampleTask_Chat() {
 func ExampleTask_Request() {
 	var task *contextstore.Task // of StartTask
 	ctx := context.Background()
-	body, err := task.Request(ctx, &pb.StreamRequestRequest{
-		Provider: "anthropic", Model: "claude-opus-4-5", ParamsJson: `{"max_tokens": 4000}`,
+	body, err := task.Request(ctx, &pb.RenderContextRequest{
+		Provider: pb.Provider_PROVIDER_ANTHROPIC, Model: "claude-opus-4-5", ParamsJson: `{"max_tokens": 4000}`,
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -249,4 +249,15 @@ func ExampleTask_OnComplete() {
 	if _, err := task.Complete(context.Background(), "Fixed it."); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// The provider of a configuration file.
+func ExampleParseEnum() {
+	provider, err := contextstore.ParseEnum[pb.Provider]("provider", "openai_responses")
+	fmt.Println(provider, err)
+	_, err = contextstore.ParseEnum[pb.Provider]("provider", "openia")
+	fmt.Println(err)
+	// Output:
+	// PROVIDER_OPENAI_RESPONSES <nil>
+	// contextstore: INVALID_FIELD: provider: "openia" is unknown; use openai, openai_responses, anthropic, ollama or lmstudio
 }

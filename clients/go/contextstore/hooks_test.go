@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/contextstore/contextstore/clients/go/contextstore"
+	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
 )
 
 var errBroken = errors.New("broken")
@@ -40,7 +41,7 @@ func TestHooksRunInOrderBeforeTheStatusChanges(t *testing.T) {
 		for _, name := range []string{"first", "second", "first"} {
 			hook := func(ctx context.Context, ending contextstore.Ending) error {
 				now, err := ending.Task.Get(ctx)
-				seen = append(seen, name+" "+ending.Status+" "+now.GetTask().GetStatus())
+				seen = append(seen, name+" "+ending.Status+" "+contextstore.EnumName(now.GetTask().GetStatus()))
 				return err
 			}
 			task.OnComplete(name, hook)
@@ -87,7 +88,7 @@ func TestErrorsOfHooksAreReportedAndTheTaskEnds(t *testing.T) {
 		called = true
 		return nil
 	})
-	if done := must(task.Complete(t.Context(), "Done."))(t); done.GetStatus() != "completed" || !called {
+	if done := must(task.Complete(t.Context(), "Done."))(t); done.GetStatus() != pb.TaskStatus_TASK_STATUS_COMPLETED || !called {
 		t.Errorf("%v %v", done, called)
 	}
 	failures := task.HookFailures()
@@ -118,14 +119,14 @@ func TestErrorsOfHooksCanStopIt(t *testing.T) {
 	if !errors.As(err, &hook) || hook.Name != "broken" || status.Code(err) != codes.Aborted {
 		t.Errorf("%v", err)
 	}
-	if now := must(task.Get(ctx))(t); now.GetTask().GetStatus() != "running" || task.LeaseGeneration() < 1 {
+	if now := must(task.Get(ctx))(t); now.GetTask().GetStatus() != pb.TaskStatus_TASK_STATUS_RUNNING || task.LeaseGeneration() < 1 {
 		t.Errorf("%v", now)
 	}
 	must(task.Append(ctx, user("On.")))(t)
 	fine := func(context.Context, contextstore.Ending) error { return nil }
 	task.OnComplete("broken", fine)
 	task.OnComplete("later", fine)
-	if done := must(task.Complete(ctx, "Done."))(t); done.GetStatus() != "completed" || len(task.HookFailures()) != 0 {
+	if done := must(task.Complete(ctx, "Done."))(t); done.GetStatus() != pb.TaskStatus_TASK_STATUS_COMPLETED || len(task.HookFailures()) != 0 {
 		t.Errorf("%v %v", done, task.HookFailures())
 	}
 }

@@ -121,7 +121,7 @@ func (a *appender) report() *Error {
 // work sends until there is nothing to send any more.
 func (a *appender) work(ctx context.Context) {
 	for {
-		err := a.run(ctx, keepStream, func(*pb.AppendMessagesResponse) bool { return true })
+		err := a.run(ctx, keepStream, func(*pb.AppendMessageResponse) bool { return true })
 		a.mu.Lock()
 		if err == nil && len(a.waiting) > 0 {
 			a.mu.Unlock()

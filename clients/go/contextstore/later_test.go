@@ -319,7 +319,7 @@ func TestARefusedMessageEndsWhatWasHandedOverBehindIt(t *testing.T) {
 	_, err := task.Append(t.Context(), user("not sent"))
 	isReason(t, err, contextstore.InvalidField)
 	left := notAppended(t, err)
-	if len(left) != 3 || left[0].GetMessageJson() != `{"role":"nobody"}` {
+	if len(left) != 3 || left[0].GetJson() != `{"role":"nobody"}` {
 		t.Fatalf("%v", left)
 	}
 	must(task.Append(t.Context(), left[1]))(t)

@@ -16,17 +16,9 @@ func (t *Task) Append(ctx context.Context, message any, options ...CallOption) (
 	if err != nil {
 		return nil, err
 	}
-	request := &pb.AppendMessageRequest{
-		TaskUuid: t.UUID, RequestId: made.GetRequestId(), LeaseGeneration: t.lease.current(),
-		Pinned: made.GetPinned(), OutputRef: made.GetOutputRef(),
-	}
-	switch body := made.GetBody().(type) {
-	case *pb.NewMessage_Message:
-		request.Body = &pb.AppendMessageRequest_Message{Message: body.Message}
-	case *pb.NewMessage_MessageJson:
-		request.Body = &pb.AppendMessageRequest_MessageJson{MessageJson: body.MessageJson}
-	}
-	answer, err := change(ctx, t, t.client.Stub.AppendMessage, request)
+	answer, err := change(ctx, t, t.client.Stub.AppendMessage, &pb.AppendMessageRequest{
+		TaskUuid: t.UUID, LeaseGeneration: t.lease.current(), Message: made,
+	})
 	if err != nil {
 		return nil, t.notAppended(err, made)
 	}

@@ -216,7 +216,7 @@ type silent struct {
 
 func (silent) PutToolOutput(stream grpc.ClientStreamingServer[pb.PutToolOutputRequest, pb.PutToolOutputResponse]) error {
 	<-stream.Context().Done()
-	return nil
+	return stream.Context().Err()
 }
 
 func TestAServerThatTakesNothingIsNotWaitedForForever(t *testing.T) {

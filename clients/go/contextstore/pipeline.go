@@ -91,9 +91,9 @@ func (p *pipeline) finish() {
 
 // take gives up what is not acknowledged, and reports it in an error. The lock is held.
 func (p *pipeline) take(failure *Error) {
-	left := make([]*pb.NewMessage, len(p.waiting))
-	for at, request := range p.waiting {
-		left[at] = newMessageOf(request)
+	left := make([]*pb.NewMessage, 0, len(p.waiting))
+	for _, request := range p.waiting {
+		left = append(left, request.GetMessages()...)
 	}
 	p.settled += uint64(len(left))
 	p.waiting, p.bytes = nil, 0
@@ -110,7 +110,7 @@ func (p *pipeline) progress() uint64 {
 
 // run sends messages until all are acknowledged and no more will come, or with idle, until none has come for so long. It
 // opens a new stream when one breaks. It answers errStopped when onAck has returned false.
-func (p *pipeline) run(ctx context.Context, idle time.Duration, onAck func(*pb.AppendMessagesResponse) bool) error {
+func (p *pipeline) run(ctx context.Context, idle time.Duration, onAck func(*pb.AppendMessageResponse) bool) error {
 	client := p.task.client
 	patience := patience{lasts: client.retryFor}
 	for {
@@ -147,7 +147,7 @@ func (p *pipeline) isDone(idle time.Duration) bool {
 }
 
 // attempt sends what an earlier one left and what is handed over, and takes in what is acknowledged.
-func (p *pipeline) attempt(ctx context.Context, idle time.Duration, onAck func(*pb.AppendMessagesResponse) bool) error {
+func (p *pipeline) attempt(ctx context.Context, idle time.Duration, onAck func(*pb.AppendMessageResponse) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := p.task.client.Stub.AppendMessages(ctx)
 	if err != nil {
@@ -177,9 +177,11 @@ func (p *pipeline) attempt(ctx context.Context, idle time.Duration, onAck func(*
 		}
 		p.task.client.reached.Store(true)
 		p.task.lease.touch()
-		p.acknowledge()
-		if !onAck(answer) {
-			return errStopped
+		for _, ack := range answer.GetResponses() {
+			p.acknowledge()
+			if !onAck(ack) {
+				return errStopped
+			}
 		}
 	}
 }
@@ -248,29 +250,7 @@ func (p *pipeline) unanswered() error {
 
 // streamed is a message as a stream carries it.
 func (t *Task) streamed(made *pb.NewMessage) *pb.AppendMessagesRequest {
-	request := &pb.AppendMessagesRequest{
-		TaskUuid: t.UUID, RequestId: made.GetRequestId(), LeaseGeneration: t.lease.current(),
-		Pinned: made.GetPinned(), OutputRef: made.GetOutputRef(),
+	return &pb.AppendMessagesRequest{
+		TaskUuid: t.UUID, LeaseGeneration: t.lease.current(), Messages: []*pb.NewMessage{made},
 	}
-	switch body := made.GetBody().(type) {
-	case *pb.NewMessage_Message:
-		request.Body = &pb.AppendMessagesRequest_Message{Message: body.Message}
-	case *pb.NewMessage_MessageJson:
-		request.Body = &pb.AppendMessagesRequest_MessageJson{MessageJson: body.MessageJson}
-	}
-	return request
-}
-
-// newMessageOf is the message of a stream as it can be appended again.
-func newMessageOf(request *pb.AppendMessagesRequest) *pb.NewMessage {
-	made := &pb.NewMessage{
-		RequestId: request.GetRequestId(), Pinned: request.GetPinned(), OutputRef: request.GetOutputRef(),
-	}
-	switch body := request.GetBody().(type) {
-	case *pb.AppendMessagesRequest_Message:
-		made.Body = &pb.NewMessage_Message{Message: body.Message}
-	case *pb.AppendMessagesRequest_MessageJson:
-		made.Body = &pb.NewMessage_MessageJson{MessageJson: body.MessageJson}
-	}
-	return made
 }

@@ -228,7 +228,7 @@ func TestATaskIsFoundByItsKey(t *testing.T) {
 	overBoth(t, func(t *testing.T, s *server, client *contextstore.Client) {
 		ctx := t.Context()
 		key := &pb.TaskKey{TaskSource: "github", Owner: "o", Repo: "r", TaskId: "7"}
-		listed := func(uuid, status string) {
+		listed := func(uuid string, status pb.TaskStatus) {
 			eventually(t, "the catalog knows it", func() bool {
 				for found, err := range client.ListTasks(ctx, nil) {
 					if err == nil && found.GetUuid() == uuid && found.GetStatus() == status {
@@ -243,7 +243,7 @@ func TestATaskIsFoundByItsKey(t *testing.T) {
 		if first.Resumed || !first.Created || len(view(t, first)) != 1 {
 			t.Errorf("%+v", first)
 		}
-		listed(first.UUID, "running")
+		listed(first.UUID, pb.TaskStatus_TASK_STATUS_RUNNING)
 		// Others are others, also if they have only a part of the key.
 		for _, other := range []*pb.StartTaskRequest{
 			{Key: key, User: "bob"}, {Key: key}, {Key: &pb.TaskKey{TaskId: "7"}, User: "ada"}, {Key: &pb.TaskKey{Repo: "r"}, User: "ada"},

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
 )
@@ -44,7 +45,7 @@ func (t *Task) Current(ctx context.Context, request *pb.StreamCurrentRequest) (i
 			}
 			if snapshot == nil {
 				snapshot = chunk
-				request.Generation = chunk.GetGeneration()
+				request.Generation = proto.Uint64(chunk.GetGeneration())
 			}
 			// What was appended between two attempts lies behind the end of the snapshot.
 			data := chunk.GetData()

@@ -138,7 +138,8 @@ func (f *failing) AppendMessages(
 		return err
 	}
 	for seq := range count {
-		_ = stream.Send(&pb.AppendMessagesResponse{Seq: seq + 1})
+		ack := &pb.AppendMessageResponse{Seq: seq + 1}
+		_ = stream.Send(&pb.AppendMessagesResponse{Responses: []*pb.AppendMessageResponse{ack}})
 	}
 	return nil
 }
@@ -179,7 +180,7 @@ func TestWhatPassesIsTriedAgainUnderTheSameID(t *testing.T) {
 		t.Errorf("%d attempts in %v", len(f.appended), time.Since(begin))
 	}
 	for _, request := range f.appended {
-		if request.GetRequestId() == "" || !proto.Equal(request, f.appended[0]) {
+		if request.GetMessage().GetRequestId() == "" || !proto.Equal(request, f.appended[0]) {
 			t.Errorf("%v", request)
 		}
 	}

@@ -125,8 +125,8 @@ func TestAWrongExpectationIsFound(t *testing.T) {
 	client := startServer(t).connect("unix")
 	start := `{"call": "StartTask", "request": {"holder": {"instanceId": "a"}}, "save": {"uuid": "task.uuid"}}`
 	for _, planted := range [][2]string{
-		{`{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "running"}}}`, ""},
-		{`{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "paused"}}}`, `expect.task.status is "running"`},
+		{`{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "TASK_STATUS_RUNNING"}}}`, ""},
+		{`{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"status": "TASK_STATUS_PAUSED"}}}`, `expect.task.status is "TASK_STATUS_RUNNING"`},
 		{`{"call": "GetTask", "request": {"taskUuid": "$uuid"}, "expect": {"task": {"nothing": ""}}}`, "expect.task.nothing is null"},
 		{`{"call": "GetTask", "request": {"taskUuid": "$other"}}`, "nothing was saved as other"},
 		{`{"call": "GetTask", "request": {"taskUuid": "17"}}`, "INVALID_FIELD"},

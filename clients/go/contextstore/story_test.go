@@ -79,7 +79,7 @@ func contents(t *testing.T, messages []*pb.NewMessage) []string {
 	t.Helper()
 	var found []string
 	for _, message := range messages {
-		found = append(found, contentOf(t, []byte(message.GetMessageJson())))
+		found = append(found, contentOf(t, []byte(message.GetJson())))
 	}
 	return found
 }
@@ -118,7 +118,7 @@ func TestTheLifeOfATask(t *testing.T) {
 		isReason(t, err, contextstore.RequestIDReused)
 		_, err = task.Append(ctx, `{"role": "nobody", "content": ""}`)
 		var failure *contextstore.Error
-		if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument || failure.Fields[0].Name != "message_json.role" {
+		if !errors.As(err, &failure) || failure.Code != codes.InvalidArgument || failure.Fields[0].Name != "message.json.role" {
 			t.Errorf("%v", err)
 		}
 		if got := view(t, task); !slices.Equal(got, []string{"You fix bugs.", "Fix it."}) {
@@ -137,12 +137,12 @@ func TestTheLifeOfATask(t *testing.T) {
 		if lives := must(task.RenewLease(ctx))(t); lives != 30*time.Second {
 			t.Errorf("%v", lives)
 		}
-		if paused := must(task.Pause(ctx))(t); paused.GetStatus() != "paused" || task.LeaseGeneration() != 0 {
+		if paused := must(task.Pause(ctx))(t); paused.GetStatus() != pb.TaskStatus_TASK_STATUS_PAUSED || task.LeaseGeneration() != 0 {
 			t.Errorf("%v", paused)
 		}
 		_, err = task.Append(ctx, user("Anybody there?"))
 		isReason(t, err, contextstore.WrongStatus)
-		if resumed := must(task.Resume(ctx))(t); resumed.GetStatus() != "running" || task.LeaseGeneration() < 2 {
+		if resumed := must(task.Resume(ctx))(t); resumed.GetStatus() != pb.TaskStatus_TASK_STATUS_RUNNING || task.LeaseGeneration() < 2 {
 			t.Errorf("%v", resumed)
 		}
 		fork := must(task.Fork(ctx, &pb.ForkTaskRequest{AtSeq: 1}))(t)
@@ -156,11 +156,11 @@ func TestTheLifeOfATask(t *testing.T) {
 			t.Error(err)
 		}
 		isReason(t, fork.Delete(ctx), contextstore.TaskNotFound)
-		if done := must(task.Complete(ctx, "Fixed it."))(t); done.GetStatus() != "completed" {
+		if done := must(task.Complete(ctx, "Fixed it."))(t); done.GetStatus() != pb.TaskStatus_TASK_STATUS_COMPLETED {
 			t.Errorf("%v", done)
 		}
 		eventually(t, "the catalog knows it", func() bool {
-			request := &pb.ListTasksRequest{Filter: &pb.TaskFilter{Statuses: []string{"completed"}}}
+			request := &pb.ListTasksRequest{Filter: &pb.TaskFilter{Statuses: []pb.TaskStatus{pb.TaskStatus_TASK_STATUS_COMPLETED}}}
 			listed, err := collected(client.ListTasks(ctx, request))
 			return err == nil && len(listed) == 1 && listed[0].GetUuid() == task.UUID
 		})
@@ -256,7 +256,7 @@ func TestManyMessagesAndTheHistory(t *testing.T) {
 		if got := string(must(io.ReadAll(early))(t)); !strings.HasPrefix(string(whole), got) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%q", got)
 		}
-		request := &pb.StreamMessagesRequest{FromSeq: 10, Limit: 5, Kinds: []string{"message"}}
+		request := &pb.StreamMessagesRequest{FromSeq: 10, Limit: 5, Kinds: []pb.RecordKind{pb.RecordKind_RECORD_KIND_MESSAGE}}
 		history := must(collected(task.Messages(ctx, request)))(t)
 		if len(history) != 5 || history[0].Seq != 10 || history[4].Seq != 14 || history[0].Kind != "message" {
 			t.Errorf("%v", history)
@@ -339,16 +339,16 @@ func TestWhatHappensIsTold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if event.GetStatus().GetStatus() == "running" {
+			if event.GetStatusChanged().GetStatus() == pb.TaskStatus_TASK_STATUS_RUNNING {
 				token = event.GetResumeToken()
 				must(task.Append(ctx, user("Seen?")))(t)
 			}
-			if event.GetAppended().GetSeq() == 1 {
+			if event.GetMessageAppended().GetSeq() == 1 {
 				break
 			}
 		}
 		for event, err := range task.Watch(ctx, token) {
-			if err == nil && event.GetAppended().GetSeq() == 1 {
+			if err == nil && event.GetMessageAppended().GetSeq() == 1 {
 				cancel()
 				continue
 			}
@@ -379,7 +379,7 @@ func TestAContextIsMadeSmallAndTakenBack(t *testing.T) {
 		before := view(t, task)
 
 		var stages []string
-		done := must(task.Compress(ctx, nil, func(p *pb.CompressResponse_Progress) { stages = append(stages, p.GetStage()) }))(t)
+		done := must(task.Compress(ctx, nil, func(p *pb.CompressResponse_Progress) { stages = append(stages, contextstore.EnumName(p.GetStage())) }))(t)
 		if !done.GetCompressed() || !slices.Equal(stages, []string{"extracting", "summarizing", "publishing"}) {
 			t.Errorf("%v %v", done, stages)
 		}
@@ -409,7 +409,7 @@ func TestAContextIsMadeSmallAndTakenBack(t *testing.T) {
 		_, err = own.Commit(ctx, &pb.CommitCompactionRequest{Summary: ""})
 		isReason(t, err, contextstore.SummaryRefused)
 		done = must(own.Commit(ctx, &pb.CommitCompactionRequest{Summary: "It rained for weeks, and the roof leaked."}))(t)
-		if done.GetSummarizer() != "agent" || own.Abort(ctx) != nil {
+		if done.GetSummaryAuthor() != pb.SummaryAuthor_SUMMARY_AUTHOR_AGENT || own.Abort(ctx) != nil {
 			t.Errorf("%v", done)
 		}
 		if back := must(task.Rewind(ctx, 1))(t); back.GetGeneration() == 0 || len(view(t, task)) != 1 {
@@ -445,7 +445,7 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	task := must(s.connect("unix").StartTask(t.Context(), nil))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	for _, err := range task.Messages(ctx, &pb.StreamMessagesRequest{Follow: true, Kinds: []string{"message"}}) {
+	for _, err := range task.Messages(ctx, &pb.StreamMessagesRequest{Follow: true, Kinds: []pb.RecordKind{pb.RecordKind_RECORD_KIND_MESSAGE}}) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}

@@ -11,7 +11,7 @@ import (
 	"io"
 	"time"
 
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/contextstore/contextstore/clients/go/contextstorev1"
 )
@@ -93,7 +93,7 @@ func (t *Task) Tool(
 // recordTool records a call, and appends its message.
 func (t *Task) recordTool(ctx context.Context, call ToolCall, result *ToolResult, value any) error {
 	ctx = context.WithoutCancel(ctx)
-	record := &pb.OutputRecord{DurationMs: proto.Uint64(uint64(result.Duration.Milliseconds()))}
+	record := &pb.OutputRecord{Duration: durationpb.New(result.Duration)}
 	if call.Arguments != nil {
 		text, err := jsonOf("arguments", call.Arguments)
 		if err != nil {
@@ -124,7 +124,7 @@ func (t *Task) recordTool(ctx context.Context, call ToolCall, result *ToolResult
 // failed says in a record what a tool failed with, if it has.
 func failed(record *pb.OutputRecord, err error) {
 	if err != nil {
-		record.Status, record.Error = "error", err.Error()
+		record.Status, record.Error = pb.ToolCallStatus_TOOL_CALL_STATUS_ERROR, err.Error()
 	}
 }
 
@@ -134,13 +134,13 @@ func (t *Task) recordResult(
 ) error {
 	request := &pb.RecordToolCallRequest{
 		ToolName: call.Name, ArgumentsJson: record.GetArgumentsJson(), Status: record.GetStatus(), Error: record.GetError(),
-		DurationMs: record.DurationMs,
+		Duration: record.GetDuration(),
 	}
 	if value != nil || result.Err == nil {
 		content, text, err := shown(value)
 		if err != nil {
 			result.Err = errors.Join(result.Err, err)
-			request.Status, request.Error = "error", result.Err.Error()
+			request.Status, request.Error = pb.ToolCallStatus_TOOL_CALL_STATUS_ERROR, result.Err.Error()
 		} else {
 			result.Content, request.ResultJson = content, text
 		}

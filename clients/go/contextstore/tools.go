@@ -162,8 +162,8 @@ func (s *Tools) Anthropic() string {
 //
 // What a tool fails with is shown to the model. An error of Answer is of the store, or of the context.
 func (s *Tools) Answer(ctx context.Context, message any) (int, error) {
-	if made, ok := message.(*pb.NewMessage); ok && made.GetMessageJson() != "" {
-		message = made.GetMessageJson()
+	if made, ok := message.(*pb.NewMessage); ok && made.GetJson() != "" {
+		message = made.GetJson()
 	}
 	text, err := jsonOf("message", message)
 	if err != nil {

@@ -198,13 +198,13 @@ func TestMessagesAreTakenInManyForms(t *testing.T) {
 			Role    string `json:"role"`
 			Content string `json:"content"`
 		}{"user", "hi"},
-		&pb.NewMessage{Body: &pb.NewMessage_MessageJson{MessageJson: `{"role":"user","content":"hi"}`}},
+		&pb.NewMessage{Body: &pb.NewMessage_Json{Json: `{"role":"user","content":"hi"}`}},
 	} {
 		made, err := contextstore.NewMessage(message, contextstore.Pinned(), contextstore.OutputRef("out-1"), contextstore.RequestID("r"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if made.GetMessageJson() != `{"role":"user","content":"hi"}` || !made.GetPinned() || made.GetOutputRef() != "out-1" || made.GetRequestId() != "r" {
+		if made.GetJson() != `{"role":"user","content":"hi"}` || !made.GetPinned() || made.GetOutputRef() != "out-1" || made.GetRequestId() != "r" {
 			t.Errorf("%T: %v", message, made)
 		}
 	}

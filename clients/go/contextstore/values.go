@@ -70,7 +70,7 @@ func NewMessage(message any, options ...CallOption) (*pb.NewMessage, error) {
 		return nil, err
 	}
 	return &pb.NewMessage{
-		Body:      &pb.NewMessage_MessageJson{MessageJson: text},
+		Body:      &pb.NewMessage_Json{Json: text},
 		Pinned:    e.pinned,
 		OutputRef: e.outputRef,
 		RequestId: e.requestID,

@@ -44,7 +44,7 @@ func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 			}
 			if at < 3 {
 				left := notAppended(t, err)
-				if len(left) != 1 || left[0].GetMessageJson() != string(large) {
+				if len(left) != 1 || left[0].GetJson() != string(large) {
 					t.Errorf("%d: %d are reported", at, len(left))
 				}
 				if size < 20<<20 {
@@ -114,7 +114,7 @@ func TestNumbersThatJSONDoesNotHaveAreRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	_, err = task.Append(ctx, `{"role":"user","content":"x","score":NaN}`)
-	if isReason(t, err, contextstore.InvalidField); !strings.Contains(err.Error(), "message_json") {
+	if isReason(t, err, contextstore.InvalidField); !strings.Contains(err.Error(), "message.json") {
 		t.Errorf("%v", err)
 	}
 	_, err = task.Update(ctx, &pb.TaskConfig{Compression: &pb.CompressionConfig{Threshold: proto.Float64(math.NaN())}})
@@ -135,7 +135,7 @@ func TestHalfOfACharacterIsReplaced(t *testing.T) {
 		must(task.Append(ctx, `{"role":"user","content":"a\ud83db"}`))(t)
 		must(task.Append(ctx, "{\"role\":\"user\",\"content\":\"a\xffb\"}"))(t)
 		must(task.Append(ctx, user("a\xffb")))(t)
-		whole := &pb.NewMessage{Body: &pb.NewMessage_Message{Message: &pb.Message{Role: "user", Content: "a\xffb"}}}
+		whole := &pb.NewMessage{Body: &pb.NewMessage_Fields{Fields: &pb.Message{Role: pb.Role_ROLE_USER, Content: "a\xffb"}}}
 		must(task.Append(ctx, whole))(t)
 		if err := task.AppendLater(ctx, whole); err != nil {
 			t.Error(err)

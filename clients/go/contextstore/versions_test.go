@@ -59,7 +59,7 @@ func TestAnOlderServerIsNamed(t *testing.T) {
 			return err
 		},
 		"StreamCurrent": func() error { _, err := task.Current(ctx, nil); return err },
-		"StreamRequest": func() error { _, err := task.Request(ctx, nil); return err },
+		"RenderContext": func() error { _, err := task.Request(ctx, nil); return err },
 		"Chat":          func() error { _, err := collected(task.Chat(ctx, nil)); return err },
 		"WatchTask":     func() error { _, err := collected(task.Watch(ctx, "")); return err },
 		"Compress":      func() error { _, err := task.Compress(ctx, nil); return err },
@@ -101,13 +101,19 @@ type newer struct {
 	pb.UnimplementedContextStoreServer
 }
 
+// Values of enums that no version has yet.
+const (
+	hibernating = pb.TaskStatus(15_000)
+	newReason   = pb.CompressSkipReason(15_000)
+)
+
 // unknown is a field that no version has yet.
 func unknown() []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, 15_000, protowire.BytesType), "news")
 }
 
 func (newer) GetTask(context.Context, *pb.GetTaskRequest) (*pb.GetTaskResponse, error) {
-	answer := &pb.GetTaskResponse{Task: &pb.Task{Status: "hibernating"}}
+	answer := &pb.GetTaskResponse{Task: &pb.Task{Status: hibernating}}
 	answer.ProtoReflect().SetUnknown(unknown())
 	return answer, nil
 }
@@ -131,7 +137,7 @@ func (newer) Chat(_ *pb.ChatRequest, stream grpc.ServerStreamingServer[pb.ChatRe
 func (newer) Compress(_ *pb.CompressRequest, stream grpc.ServerStreamingServer[pb.CompressResponse]) error {
 	event := &pb.CompressResponse{}
 	event.ProtoReflect().SetUnknown(unknown())
-	done := &pb.CompressResponse{Event: &pb.CompressResponse_Done{Done: &pb.CompressDone{Reason: "news"}}}
+	done := &pb.CompressResponse{Event: &pb.CompressResponse_Done{Done: &pb.CompressDone{SkipReason: newReason}}}
 	return errors.Join(stream.Send(event), stream.Send(done))
 }
 
@@ -144,7 +150,7 @@ func TestANewerServerDoesNotBreakTheClient(t *testing.T) {
 	t.Parallel()
 	client := serve(t, func(server *grpc.Server) { pb.RegisterContextStoreServer(server, newer{}) })
 	task, ctx := client.Task("t"), t.Context()
-	if now := must(task.Get(ctx))(t); now.GetTask().GetStatus() != "hibernating" {
+	if now := must(task.Get(ctx))(t); now.GetTask().GetStatus() != hibernating {
 		t.Errorf("%v", now)
 	}
 	_, err := task.Append(ctx, user("x"))
@@ -156,7 +162,7 @@ func TestANewerServerDoesNotBreakTheClient(t *testing.T) {
 		t.Errorf("%v", events)
 	}
 	done := must(task.Compress(ctx, nil, func(step *pb.CompressResponse_Progress) { t.Errorf("%v", step) }))(t)
-	if done.GetReason() != "news" {
+	if done.GetSkipReason() != newReason {
 		t.Errorf("%v", done)
 	}
 	history := must(collected(task.Messages(ctx, nil)))(t)

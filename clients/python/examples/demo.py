@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from contextstore import Client, Pressure, Task, TaskState
+from contextstore import Client, Pressure, Task, TaskState, short_name
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BINARY = Path(os.environ.get("CONTEXTSTORE_BIN") or REPOSITORY / "target/release/contextstore")
@@ -117,8 +117,8 @@ def use_tools(task: Task, message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         name, arguments = call["function"]["name"], json.loads(call["function"]["arguments"])
         start = time.monotonic()
         result = TOOLS[name](**arguments)
-        spent = round((time.monotonic() - start) * 1000)
-        task.record_tool_call(name, arguments=arguments, result=result, duration_ms=spent)
+        spent = time.monotonic() - start
+        task.record_tool_call(name, arguments=arguments, result=result, duration=spent)
         content = result if isinstance(result, str) else json.dumps(result)
         yield {"role": "tool", "tool_call_id": call["id"], "content": content}
 
@@ -208,9 +208,8 @@ def converse(server: Server, client: Client) -> None:
     state = task.get()
     counted = state.task.statistics
     print(f"  {size} bytes, {counted.view_messages} messages, {counted.view_tokens} tokens")
-    print(
-        f"  {state.pressure.ratio:.0%} of the {state.pressure.limit} that the model takes: {state.pressure.stage}"
-    )
+    stage = short_name(state.pressure, "stage")
+    print(f"  {state.pressure.ratio:.0%} of the {state.pressure.limit} that the model takes: {stage}")
 
     heading("What else is known")
     plan = task.latest_plan()
@@ -322,7 +321,8 @@ def wait_for_compaction(task: Task) -> TaskState:
 
 
 def show_pressure(what: str, pressure: Pressure) -> None:
-    print(f"  {what}: {pressure.tokens} tokens, {pressure.ratio:.0%} of the window, {pressure.stage}")
+    stage = short_name(pressure, "stage")
+    print(f"  {what}: {pressure.tokens} tokens, {pressure.ratio:.0%} of the window, {stage}")
 
 
 def show_view(task: Task) -> None:

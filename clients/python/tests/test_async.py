@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from serving import DEADLINE, Server
 
-from contextstore import AsyncClient, NewMessage, errors
+from contextstore import AsyncClient, NewMessage, errors, short_name
 
 USER = {"role": "user", "content": "Hello"}
 Story: TypeAlias = Callable[[AsyncClient], Coroutine[Any, Any, None]]
@@ -41,7 +41,7 @@ def test_a_conversation(run: Callable[[Story], None]) -> None:
 
     async def story(client: AsyncClient) -> None:
         task = await client.start_task(user="ada", key={"task_id": "7"}, config={"context_length": 1000})
-        assert task.info.status == "running" and (await task.append(USER)).pressure.limit == 1000
+        assert task.status == "running" and (await task.append(USER)).pressure.limit == 1000
         assert [ack.seq async for ack in task.append_many(many())] == [2, 3]
         assert [ack.seq async for ack in task.append_many([USER])] == [4]
         assert [message async for message in task.current_messages()] == [USER] * 4
@@ -74,7 +74,7 @@ def test_a_conversation(run: Callable[[Story], None]) -> None:
         assert task.lease_generation >= 2
         await task.pause()
         task = await client.resume_task(task.uuid)
-        assert (await task.complete("Done.")).status == "completed"
+        assert short_name(await task.complete("Done."), "status") == "completed"
         assert (await client.get_task(task.uuid)).task.final_summary == "Done."
         reader = await client.task(task.uuid)
         assert [message async for message in reader.current_messages()] == [USER]
@@ -91,7 +91,7 @@ def test_what_is_refused_says_why(run: Callable[[Story], None]) -> None:
         task = await client.start_task()
         with pytest.raises(errors.InvalidField) as invalid:
             await task.append({"role": "wizard"})
-        assert list(invalid.value.fields) == ["message_json.role"]
+        assert list(invalid.value.fields) == ["message.json.role"]
         acks = []
         with pytest.raises(errors.InvalidField):
             async for ack in task.append_many([USER, USER, {"role": "wizard"}, *[USER] * 1000]):
@@ -135,7 +135,7 @@ def test_watchers_see_what_happens(run: Callable[[Story], None]) -> None:
         async with contextlib.aclosing(task.watch()) as events:
             first = await asyncio.wait_for(anext(events), timeout=DEADLINE)
             second = await asyncio.wait_for(anext(events), timeout=DEADLINE)
-        assert second.appended.seq == first.appended.seq + 1
+        assert second.message_appended.seq == first.message_appended.seq + 1
         async with contextlib.aclosing(task.watch(resume_token=first.resume_token)) as events:
             again = await asyncio.wait_for(anext(events), timeout=DEADLINE)
         assert again == second

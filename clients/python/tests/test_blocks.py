@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from serving import DEADLINE, Server
 
-from contextstore import AsyncClient, Client, TaskKey, errors
+from contextstore import AsyncClient, Client, TaskKey, errors, short_name
 
 USER = {"role": "user", "content": "Hello"}
 CALL = {
@@ -31,20 +31,20 @@ def new_key() -> dict[str, str]:
 def test_a_block_ends_its_task(client: Client) -> None:
     with client.start_task() as task:
         task.append(USER)
-    assert client.get_task(task.uuid).task.status == "completed" and task.lease_generation == 0
+    assert short_name(client.get_task(task.uuid).task, "status") == "completed" and task.lease_generation == 0
 
     with pytest.raises(KeyError), client.start_task() as failed:
         raise KeyError("mine")
     state = client.get_task(failed.uuid).task
-    assert (state.status, state.error_message) == ("failed", "KeyError: 'mine'")
+    assert (short_name(state, "status"), state.error_message) == ("failed", "KeyError: 'mine'")
 
     with pytest.raises(KeyboardInterrupt), client.start_task() as stopped:
         raise KeyboardInterrupt
-    assert client.get_task(stopped.uuid).task.status == "paused"
+    assert short_name(client.get_task(stopped.uuid).task, "status") == "paused"
 
     with client.start_task() as paused:
         paused.pause()
-    assert client.get_task(paused.uuid).task.status == "paused"
+    assert short_name(client.get_task(paused.uuid).task, "status") == "paused"
     with client.start_task() as done:
         done.complete("My own words.")
     assert client.get_task(done.uuid).task.final_summary == "My own words."
@@ -52,7 +52,7 @@ def test_a_block_ends_its_task(client: Client) -> None:
         removed.delete()
     with client.task(done.uuid) as reader:
         assert list(reader.messages())
-    assert client.get_task(done.uuid).task.status == "completed"
+    assert short_name(client.get_task(done.uuid).task, "status") == "completed"
 
 
 def test_hooks_run_at_the_end_of_a_block(client: Client) -> None:
@@ -90,7 +90,7 @@ def test_a_task_is_found_by_its_key(client: Client, shared_server: Server) -> No
         again.pause()
     wait_until_listed(client, key, "paused")
     resumed = client.task(key, user="ada")
-    assert resumed.resumed and resumed.uuid == first.uuid and resumed.info.status == "running"
+    assert resumed.resumed and resumed.uuid == first.uuid and resumed.status == "running"
     resumed.complete("All is said.")
     wait_until_listed(client, key, "completed")
     second = client.task(key, user="ada")
@@ -105,7 +105,7 @@ def test_calls_of_tools_are_timed_and_recorded(client: Client) -> None:
     with task.tool("ls", arguments={"path": "."}, call_id="c1", message_seq=1) as call:
         time.sleep(0.02)
         call.result = ["a.txt"]
-    assert call.seq == 2 and call.duration_ms >= 20 and call.error is None
+    assert call.seq == 2 and call.duration >= 0.02 and call.error is None
     with pytest.raises(ValueError), task.tool("rm"):
         raise ValueError("not allowed")
     with task.tool("rm", arguments="x", suppress=True) as refused:
@@ -194,7 +194,7 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
                     await anext(view)
                 body = task.request_body("openai", model="m")
                 assert await body.to_bytes() == await body.to_bytes()
-            assert (await client.get_task(task.uuid)).task.status == "completed"
+            assert short_name((await client.get_task(task.uuid)).task, "status") == "completed"
 
             with pytest.raises(KeyError):
                 async with client.start_task() as failed:
@@ -215,7 +215,7 @@ def test_the_same_for_asyncio(shared_server: Server, transport: str) -> None:
             working.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await working
-            assert (await client.get_task(uuids[0])).task.status == "paused"
+            assert short_name((await client.get_task(uuids[0])).task, "status") == "paused"
 
             key: dict[str, Any] = new_key()
             first = await client.task(key)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from serving import DEADLINE, LONG, Server
 
-from contextstore import AsyncClient, Client, Task, ViewRewritten, errors
+from contextstore import AsyncClient, Client, Task, ViewRewritten, errors, short_name
 
 MANY = 10_000 if LONG else 3_000
 """Several times what is under way at once."""
@@ -160,17 +160,18 @@ def test_watchers_miss_nothing(server: Server) -> None:
         first = [next(records) for _ in range(3)]
         assert [record.get("event") for record in first] == ["started", "lease", None]
         events = task.watch(resume_token="v1.0.0.0")
-        assert next(events).status.status == "running" and next(events).appended.seq == 1
+        assert short_name(next(events).status_changed, "status") == "running"
+        assert next(events).message_appended.seq == 1
         server.kill()
         server.start_without_waiting()
         task.pin(1)
         task.append(said(2))
-        assert next(events).appended.seq == 2
+        assert next(events).message_appended.seq == 2
         assert [next(records).get("event") for _ in range(2)] == ["pin", None]
         assert server.stop() == 0
         server.start_without_waiting()
         task.append(said(3))
-        assert next(events).appended.seq == 3 and next(records)["seq"] == 3
+        assert next(events).message_appended.seq == 3 and next(records)["seq"] == 3
         task.delete()
         with pytest.raises(errors.TaskNotFound):
             next(events)

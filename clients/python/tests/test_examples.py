@@ -57,7 +57,7 @@ def test_chat_agent(chat_server: Server, fake: FakeLlm, tmp_path: Path, provider
         found = re.search(r"^task (\S+)$", said, re.MULTILINE)
         assert found
         task = client.task(found[1])
-        assert (task.info.status, task.info.final_summary) == ("completed", "There are notes: milk.")
+        assert (task.status, task.info.final_summary) == ("completed", "There are notes: milk.")
         messages = [m for m in task.messages(kinds=["message"])]
         assert [m["role"] for m in messages] == ["system", "user", "assistant", *["tool"] * 3, "assistant"]
         listed, read, refused = (m["content"] for m in messages[3:6])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from serving import BINARY, Server
 
-from contextstore import AsyncClient, Client, SpawnFailed, Task, TaskConfig, connect_or_spawn, spawn
+from contextstore import AsyncClient, Client, Message, SpawnFailed, Task, TaskConfig, connect_or_spawn, spawn
 
 pytestmark = pytest.mark.quick
 
@@ -90,10 +90,14 @@ def test_calls_of_a_client(
 
 ON_TASK: list[tuple[Callable[[Any], Any], str, type[Exception]]] = [
     (lambda t: t.client.list_tasks(statuses=5), "statuses", TypeError),
-    (lambda t: t.client.list_tasks(statuses=[5]), "statuses", TypeError),
+    (lambda t: t.client.list_tasks(statuses=[5]), "statuses", ValueError),
+    (lambda t: t.client.list_tasks(statuses=[None]), "statuses", TypeError),
+    (lambda t: t.client.list_tasks(statuses="sleeping"), "statuses", ValueError),
+    (lambda t: t.client.list_tasks(order="newest"), "order", ValueError),
     (lambda t: t.client.list_tasks(created_from=5), "created_from", TypeError),
     (lambda t: t.client.list_tasks(page_size=-1), "page_size", ValueError),
-    (lambda t: t.client.collect_garbage(min_age=5), "min_age", TypeError),
+    (lambda t: t.client.collect_garbage(min_age="1h"), "min_age", TypeError),
+    (lambda t: t.client.collect_garbage(min_age=float("nan")), "min_age", ValueError),
     (lambda t: t.client.collect_garbage(dry_run="x"), "dry_run", TypeError),
     (lambda t: t.fork(-1), "at_seq", ValueError),
     (lambda t: t.get_message(-1), "seq", ValueError),
@@ -102,25 +106,34 @@ ON_TASK: list[tuple[Callable[[Any], Any], str, type[Exception]]] = [
     (lambda t: t.pin(1.5), "seq", TypeError),
     (lambda t: t.rewind(2**64), "seq", ValueError),
     (lambda t: t.append(None), "message", TypeError),
+    (lambda t: t.append(Message(role="wizard")), "message.role", ValueError),
     (lambda t: t.append("{}", pinned="x"), "pinned", TypeError),
     (lambda t: t.append("{}", output_ref=5), "output_ref", TypeError),
     (lambda t: t.append("{}", wait=False, request_id=5), "request_id", TypeError),
     (lambda t: t.current(chunk_bytes=-1), "chunk_bytes", ValueError),
-    (lambda t: t.messages(kinds=[5]), "kinds", TypeError),
+    (lambda t: t.messages(kinds=[b"pin"]), "kinds", TypeError),
+    (lambda t: t.messages(kinds=["pins"]), "kinds", ValueError),
     (lambda t: t.watch(resume_token=5), "resume_token", TypeError),
     (lambda t: t.record_usage(input_tokens=-1, output_tokens=1), "input_tokens", ValueError),
     (lambda t: t.record_usage(input_tokens=None, output_tokens=1), "input_tokens", TypeError),
     (lambda t: t.update_statistics(tokens=-1), "tokens", ValueError),
     (lambda t: t.update(5), "config", TypeError),
     (lambda t: t.append_plan({}, plan_type=5), "plan_type", TypeError),
-    (lambda t: t.record_tool_call("x", duration_ms=-1), "duration_ms", ValueError),
+    (lambda t: t.record_tool_call("x", duration=-1), "duration", ValueError),
+    (lambda t: t.record_tool_call("x", duration=True), "duration", TypeError),
     (lambda t: t.chat(5), "messages", TypeError),
-    (lambda t: t.chat(provider=5), "provider", TypeError),
+    (lambda t: t.chat(provider=None), "provider", TypeError),
+    (lambda t: t.chat(provider="openia"), "provider", ValueError),
+    (lambda t: t.request_body("OPENAI").to_bytes(), "provider", ValueError),
     (lambda t: t.chat(params=5), "params", TypeError),
     (lambda t: t.chat(tools=5), "tools", TypeError),
     (lambda t: t.chat(timeout=-1), "timeout", ValueError),
     (lambda t: t.request_body("openai", max_bytes=-1).to_bytes(), "max_bytes", ValueError),
-    (lambda t: t.compress(5), "strategy", TypeError),
+    (lambda t: t.compress(5), "strategy", ValueError),
+    (lambda t: t.compress(b"prune"), "strategy", TypeError),
+    (lambda t: t.begin_compaction("shrink"), "strategy", ValueError),
+    (lambda t: t.compress(overrides={"preset": "wild"}), "overrides.preset", ValueError),
+    (lambda t: t.update({"durability": "none"}), "durability", ValueError),
     (lambda t: t.compress(target_tokens=-1), "target_tokens", ValueError),
     (lambda t: t.output.put(None), "content", TypeError),
     (lambda t: t.output.put("x", tail_bytes=-1), "tail_bytes", ValueError),
@@ -142,6 +155,8 @@ def test_what_is_allowed_is_said(task: Task) -> None:
     named(lambda: task.client.start_task(user=5), "user", TypeError, "must be a str, not int 5")  # type: ignore[arg-type]
     words = "must be a TaskConfig or a mapping of its fields, not int 5"
     named(lambda: task.client.start_task(config=5), "config", TypeError, words)  # type: ignore[arg-type]
+    words = "must be one of 'summarize', 'compact', 'prune', 'window', not 'shrink'"
+    named(lambda: task.compress("shrink"), "strategy", ValueError, words)
     assert task.update(TaskConfig(model="m")).config.model == "m"
 
 

@@ -25,7 +25,7 @@ USER = {"role": "user", "content": "Hello"}
 PRELUDE = """
 import asyncio, contextlib, json, os, signal, sys, threading, time, traceback
 import contextstore
-from contextstore import AsyncClient, Client, ForkUnsafe, LeaseHeld
+from contextstore import AsyncClient, Client, ForkUnsafe, LeaseHeld, short_name
 USER = {"role": "user", "content": "Hello"}
 
 def child(work):
@@ -70,7 +70,7 @@ def test_a_child_that_ends_leaves_the_server_and_the_directory_of_its_parent() -
             task.append(USER)
             server = os.path.dirname(client.address.removeprefix("unix:"))
             child(lambda: None)
-            child(lambda: client.get_task(task.uuid).task.status)
+            child(lambda: short_name(client.get_task(task.uuid).task, "status"))
             def leave():
                 with contextlib.suppress(KeyError), client:
                     raise KeyError
@@ -186,8 +186,8 @@ def test_a_lease_protects_from_other_children_and_is_renewed_in_them() -> None:
             of_parent = client.start_task()  # Its leases are being renewed by a thread.
             def renewed():
                 task = client.start_task()
-                first = task.get().task.lease.renewed_time.ToNanoseconds()
-                while task.get().task.lease.renewed_time.ToNanoseconds() == first:
+                first = task.get().task.lease.renew_time.ToNanoseconds()
+                while task.get().task.lease.renew_time.ToNanoseconds() == first:
                     time.sleep(0.05)
                 return "renewed"
             def take():
@@ -223,13 +223,13 @@ def test_a_task_of_the_parent_can_be_read_and_is_changed_by_the_parent_only(shar
             def leave():
                 with task:
                     pass
-                return task.get().task.status
+                return short_name(task.get().task, "status")
             def own():
                 with client.start_task() as mine:
                     mine.append(USER)
-                return client.get_task(mine.uuid).task.status
+                return short_name(client.get_task(mine.uuid).task, "status")
             said = [child(work), child(leave), child(own), task.append(USER).seq]
-        print(json.dumps([os.getpid(), task.uuid, said, client.get_task(task.uuid).task.status]))
+        print(json.dumps([os.getpid(), task.uuid, said, short_name(client.get_task(task.uuid).task, "status")]))
         """,
         shared_server.unix,
     )

@@ -8,7 +8,7 @@ import logging
 import pytest
 from serving import Server
 
-from contextstore import AsyncClient, AsyncTask, Client, Ending, Task, errors
+from contextstore import AsyncClient, AsyncTask, Client, Ending, Task, errors, short_name
 
 
 # feature: hooks
@@ -19,7 +19,7 @@ def test_hooks_run_in_order_before_the_status_changes(client: Client) -> None:
 
     def note(name: str) -> None:
         def hook(ending: Ending[Task]) -> None:
-            seen.append((name, ending.status, ending.task.get().task.status))
+            seen.append((name, ending.status, short_name(ending.task.get().task, "status")))
 
         task.on_complete(name, hook)
         task.on_stop(name, hook)
@@ -54,7 +54,7 @@ def test_errors_are_reported_and_the_task_ends(client: Client, caplog: pytest.Lo
     task.on_complete("broken", broken)
     task.on_complete("fine", lambda ending: called.append("fine"))
     with caplog.at_level(logging.ERROR, logger="contextstore"):
-        assert task.complete().status == "completed"
+        assert short_name(task.complete(), "status") == "completed"
     assert called == ["fine"]
     ((name, error),) = [(failure.name, failure.error) for failure in task.hook_failures]
     assert name == "broken" and isinstance(error, ValueError)
@@ -73,17 +73,20 @@ def test_errors_can_stop_it(client: Client) -> None:
     with pytest.raises(errors.HookFailed) as stopped:
         task.complete()
     assert isinstance(stopped.value.__cause__, ValueError) and stopped.value.metadata == {"hook": "broken"}
-    assert task.get().task.status == "running" and task.append({"role": "user", "content": "On."}).seq == 1
+    assert (
+        short_name(task.get().task, "status") == "running"
+        and task.append({"role": "user", "content": "On."}).seq == 1
+    )
     task.on_complete("broken", lambda ending: None)
     task.on_complete("later", lambda ending: None)
-    assert task.complete().status == "completed" and task.hook_failures == []
+    assert short_name(task.complete(), "status") == "completed" and task.hook_failures == []
 
 
 def test_a_coroutine_is_awaited_where_that_is_possible(shared_server: Server, client: Client) -> None:
     seen: list[str] = []
 
     async def hook(ending: Ending[AsyncTask]) -> None:
-        seen.append((await ending.task.get()).task.status)
+        seen.append(short_name((await ending.task.get()).task, "status"))
 
     async def broken(ending: Ending[AsyncTask]) -> None:
         raise ValueError("broken")

@@ -33,13 +33,16 @@ class Lender(Scripted):
 
     def StartTask(self, request: Any, context: Any) -> Any:
         response = pb.StartTaskResponse(
-            task=task_pb2.Task(uuid=request.task_uuid, status="running"), lease_generation=3
+            task=task_pb2.Task(uuid=request.task_uuid, status=task_pb2.TASK_STATUS_RUNNING),
+            lease_generation=3,
         )
         response.lease_ttl.FromTimedelta(timedelta(seconds=TTL))
         return response
 
     def PauseTask(self, request: Any, context: Any) -> Any:
-        return pb.PauseTaskResponse(task=task_pb2.Task(uuid=request.task_uuid, status="paused"))
+        return pb.PauseTaskResponse(
+            task=task_pb2.Task(uuid=request.task_uuid, status=task_pb2.TASK_STATUS_PAUSED)
+        )
 
     def RenewLease(self, request: Any, context: Any) -> Any:
         self._take(request, context)

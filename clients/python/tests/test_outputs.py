@@ -40,7 +40,7 @@ def test_a_large_output_is_kept_whole_and_shown_in_part(task: Task) -> None:
         append=True,
         record=True,
         arguments={"target": "all"},
-        duration_ms=7,
+        duration=timedelta(milliseconds=7),
         request_id="put-1",
     )
     assert stored.truncated and stored.seq == 2 and stored.tool_seq == 1 and not stored.duplicate
@@ -59,7 +59,7 @@ def test_a_large_output_is_kept_whole_and_shown_in_part(task: Task) -> None:
         append=True,
         record=True,
         arguments={"target": "all"},
-        duration_ms=7,
+        duration=timedelta(milliseconds=7),
         request_id="put-1",
     )
     assert again.duplicate and again.ref == stored.ref and task.get().task.last_seq == 2

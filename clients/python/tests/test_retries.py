@@ -17,7 +17,7 @@ from wire import error_info, retry_info, status
 
 from contextstore import AsyncClient, Client, NewMessage, _cursors, errors
 from contextstore.v1 import context_store_pb2 as pb
-from contextstore.v1 import task_pb2
+from contextstore.v1 import message_pb2, task_pb2
 from contextstore.v1.context_store_pb2_grpc import ContextStoreServicer, add_ContextStoreServicer_to_server
 
 pytestmark = pytest.mark.quick
@@ -65,7 +65,7 @@ class Scripted(ContextStoreServicer):
 
     def AppendMessage(self, request: Any, context: Any) -> Any:
         self._take(request, context)
-        return pb.AppendMessageResponse(seq=int(request.output_ref or 0))
+        return pb.AppendMessageResponse(seq=int(request.message.output_ref or 0))
 
     def DeleteTask(self, request: Any, context: Any) -> Any:
         self._take(request, context)
@@ -98,26 +98,26 @@ class Scripted(ContextStoreServicer):
 
     def Chat(self, request: Any, context: Any) -> Any:
         """Fails as it is told, before or after it has begun."""
-        if request.provider == "late":
-            yield pb.ChatResponse(started=pb.ChatStarted(provider="late"))
+        if request.model == "late":
+            yield pb.ChatResponse(started=pb.ChatStarted(model="late"))
         self._take(request, context)
         yield pb.ChatResponse(done=pb.ChatDone(seq=7, message_json="{}"))
 
-    def StreamRequest(self, request: Any, context: Any) -> Any:
+    def RenderContext(self, request: Any, context: Any) -> Any:
         """Fails as it is told, before or after the first byte."""
-        if request.provider != "late":
+        if request.model != "late":
             self._take(request, context)
-        yield pb.StreamRequestResponse(data=b"{")
-        if request.provider == "late":
+        yield pb.RenderContextResponse(data=b"{")
+        if request.model == "late":
             self._take(request, context)
-        yield pb.StreamRequestResponse(data=b"}")
+        yield pb.RenderContextResponse(data=b"}")
 
     def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
         """Appends two, then fails as it is told, once it may."""
         count = 0
         for request in request_iterator:
             answers: list[pb.AppendMessageResponse] = []
-            for one in (request, *request.more):
+            for one in request.messages:
                 count += 1
                 if count == 3:
                     if self.failures:
@@ -131,7 +131,7 @@ class Scripted(ContextStoreServicer):
 def together(answers: list[pb.AppendMessageResponse]) -> Iterator[pb.AppendMessagesResponse]:
     """One response, if there is anything to answer."""
     if answers:
-        yield pb.AppendMessagesResponse(seq=answers[0].seq, more=answers[1:])
+        yield pb.AppendMessagesResponse(responses=answers)
 
 
 @contextmanager
@@ -175,12 +175,12 @@ def test_a_repeated_change_has_the_same_request_id(failure: tuple[grpc.StatusCod
         with Client(address) as client:
             sync_append(client)
         _, *sent = scripted.requests
-        assert len(sent) == 3 and len({request.request_id for request in sent}) == 1
+        assert len(sent) == 3 and len({request.message.request_id for request in sent}) == 1
         assert all(request.lease_generation == 3 for request in sent)
         scripted.failures, scripted.requests = [failure, failure], []
         both(address, lambda client: 0, async_append)
         _, *more = scripted.requests
-        assert len(more) == 3 and len({request.request_id for request in [*sent, *more]}) == 2
+        assert len(more) == 3 and len({request.message.request_id for request in [*sent, *more]}) == 2
 
 
 def test_the_pause_that_the_server_asks_for_is_kept() -> None:
@@ -255,12 +255,12 @@ def test_a_watch_that_breaks_before_the_first_event_goes_on_where_it_began(
             assert sent == ["", "beginning"]
 
 
-def sync_chat(client: Client, provider: str) -> list[Any]:
-    return list(client.start_task(task_uuid=UUID).chat("{}", provider=provider))
+def sync_chat(client: Client, model: str) -> list[Any]:
+    return list(client.start_task(task_uuid=UUID).chat("{}", model=model))
 
 
-async def async_chat(client: AsyncClient, provider: str) -> list[Any]:
-    return [event async for event in (await client.start_task(task_uuid=UUID)).chat("{}", provider=provider)]
+async def async_chat(client: AsyncClient, model: str) -> list[Any]:
+    return [event async for event in (await client.start_task(task_uuid=UUID)).chat("{}", model=model)]
 
 
 def test_a_turn_is_repeated_only_while_nothing_has_arrived() -> None:
@@ -294,7 +294,7 @@ def test_a_body_is_asked_for_again_only_before_its_first_byte() -> None:
         assert both(address, lambda client: b"", body) == [b"", b"{}"]
         scripted.failures = [UNAVAILABLE]
         with Client(address) as client:
-            chunks = client.start_task().request("late")
+            chunks = client.start_task().request("openai", model="late")
             assert next(chunks) == b"{"
             with pytest.raises(errors.Unavailable):
                 next(chunks)
@@ -389,8 +389,9 @@ def test_a_broken_pipeline_sends_again_what_was_not_acknowledged() -> None:
         assert scripted.failures == []
         tries: dict[str, list[str]] = {}
         for request in scripted.requests:
-            if isinstance(request, pb.AppendMessagesRequest | pb.AppendMessageRequest):
-                tries.setdefault(request.request_id, []).append(request.output_ref)
+            message = request.message if isinstance(request, pb.AppendMessageRequest) else request
+            if isinstance(message, message_pb2.NewMessage):
+                tries.setdefault(message.request_id, []).append(message.output_ref)
         assert all(len(set(numbers)) == 1 for numbers in tries.values())
 
 
@@ -400,25 +401,25 @@ def test_a_refused_message_ends_the_pipeline() -> None:
         assert both(address, sync_many, async_many) == [[1, 2, "TASK_NOT_FOUND", 2]] * 2
 
 
-class Older(Scripted):
-    """Does not know that a request may have more messages: it appends the first alone. Reads once all are handed over."""
+class FirstOnly(Scripted):
+    """Appends only the first message of a request. Reads once all are handed over."""
 
     def AppendMessages(self, request_iterator: Any, context: Any) -> Any:
         assert self.begun.wait(DEADLINE)
         for request in request_iterator:
-            yield pb.AppendMessagesResponse(seq=int(request.output_ref))
+            yield from together([pb.AppendMessageResponse(seq=int(request.messages[0].output_ref))])
 
 
 def test_no_message_is_taken_for_acknowledged_that_the_server_has_not_seen() -> None:
-    older = Older()  # type: ignore[abstract]
+    first_only = FirstOnly()  # type: ignore[abstract]
     # The first does not fit into the connection before the server reads: so the others wait, and go together.
     messages = [NewMessage(" " * 3_000_000 + "{}", output_ref="1"), *NUMBERED * 20]
 
     def handed_over() -> Iterator[NewMessage]:
         yield from messages
-        older.begun.set()
+        first_only.begun.set()
 
-    with serve(scripted=older) as (_, address), Client(address) as client:
+    with serve(scripted=first_only) as (_, address), Client(address) as client:
         acks = []
         with pytest.raises(errors.Internal, match="has not acknowledged all"):
             for ack in client.start_task().append_many(handed_over()):

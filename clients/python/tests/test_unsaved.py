@@ -175,7 +175,7 @@ def test_an_unrelated_error_takes_nothing_back(shared_server: Server, error: Bas
                 task.append(said(number), wait=False)
             raise error
         assert client.get_task(task.uuid).task.last_seq == 401
-        assert task.info.status == ("paused" if isinstance(error, SystemExit) else "failed")
+        assert task.status == ("paused" if isinstance(error, SystemExit) else "failed")
 
 
 SYNC = """

@@ -18,7 +18,7 @@ import pytest
 from test_retries import UNAVAILABLE, Scripted
 from wire import error_info, status
 
-from contextstore import AsyncClient, Client, errors, tools
+from contextstore import AsyncClient, Client, errors, short_name, tools
 from contextstore._outputs import OutputCursor
 from contextstore.v1 import tool_outputs_pb2 as pb
 from contextstore.v1.context_store_pb2_grpc import add_ContextStoreServicer_to_server
@@ -195,13 +195,18 @@ def test_small_ones_go_with_the_header() -> None:
     with serve() as (outputs, address), Client(address) as client:
         for content in ("", "ü", b"\x00"):
             client.start_task().output.put(
-                content, record=True, arguments={"a": 1}, duration_ms=3, error="no"
+                content, record=True, arguments={"a": 1}, duration=0.003, error="no"
             )
             expected = content.encode() if isinstance(content, str) else content
             assert outputs.content == outputs.headers[-1].content == expected
             assert outputs.headers[-1].HasField("content")
         record = outputs.headers[-1].record
-        assert (record.arguments_json, record.status, record.error) == ('{"a":1}', "error", "no")
+        assert (record.arguments_json, short_name(record, "status"), record.error) == (
+            '{"a":1}',
+            "error",
+            "no",
+        )
+        assert record.duration.ToMilliseconds() == 3
 
 
 def test_what_is_too_large_to_be_kept_is_sent_once() -> None:

@@ -13,6 +13,7 @@ model can call; `contextstore.errors` for what can fail; `contextstore.v1` for t
 
 from . import _frames, tools
 from ._address import TlsConfig
+from ._enums import short_name
 from ._hooks import Ending, HookErrors, HookFailure
 from ._opening import Opening
 from ._outputs import StoredOutput
@@ -223,6 +224,7 @@ __all__ = [
     "async_connect_or_spawn",
     "connect_or_spawn",
     "find_binary",
+    "short_name",
     "spawn",
     "tools",
 ]

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from . import _address, _fork, _reach
 from ._address import TlsConfig
 from ._calls import ClientCalls, TaskCalls
+from ._enums import short_name
 from ._fields import seconds
 from ._fork import Forkable
 from ._hooks import HookErrors, HookFailure
@@ -147,12 +148,17 @@ class TaskBase:
         """The hooks that raised when the task was last completed or stopped."""
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.uuid} {self.info.status}, lease {self.lease_generation}>"
+        return f"<{type(self).__name__} {self.uuid} {self.status}, lease {self.lease_generation}>"
 
     @property
     def uuid(self) -> str:
         """Its id."""
         return self._calls.task_uuid
+
+    @property
+    def status(self) -> str:
+        """The status in `info`: `running`, `paused`, `completed` or `failed`."""
+        return short_name(self.info, "status")
 
     @property
     def lease_generation(self) -> int:
@@ -171,7 +177,7 @@ class TaskBase:
     @property
     def _is_ours(self) -> bool:
         """Whether this object works on it, in this process, so that it can end it."""
-        return self.lease_generation != 0 and self.info.status == "running" and self._calls.is_own
+        return self.lease_generation != 0 and self.status == "running" and self._calls.is_own
 
     def _gone(self) -> None:
         """It was removed."""

@@ -17,12 +17,13 @@ from typing import Any, Generic, TypeVar, cast
 import grpc
 from google.protobuf.message import Message
 
-from ._fields import moment, named
+from ._enums import many, number, numbers
+from ._fields import duration, moment, named
 from ._values import (
     Key,
     dump,
     masked,
-    message_body,
+    new_message,
     new_request_id,
     new_task_uuid,
     part,
@@ -54,7 +55,7 @@ from .types import (
     Tools,
 )
 from .v1 import context_store_pb2 as pb
-from .v1 import task_pb2
+from .v1 import message_pb2, task_pb2
 
 T = TypeVar("T")
 
@@ -77,17 +78,19 @@ class Call(Generic[T]):
     @property
     def repeatable(self) -> bool:
         """Whether a second one changes nothing that the first has not changed."""
+        if isinstance(self.request, pb.AppendMessageRequest):
+            return bool(self.request.message.request_id)
         return self.reads or bool(getattr(self.request, "request_id", ""))
 
 
-def appended(response: pb.AppendMessageResponse | pb.AppendMessagesResponse) -> Appended:
+def appended(response: pb.AppendMessageResponse) -> Appended:
     """What an acknowledgement says."""
     return Appended(
         response.seq, response.tokens, response.duplicate, response.pressure, masked(response.masked)
     )
 
 
-def new_message(
+def completed_message(
     message: NewMessage | ChatMessage, pinned: bool, output_ref: str, request_id: str | None
 ) -> NewMessage:
     """A message, which may know itself how it is to be appended: one of `not_appended` does."""
@@ -106,6 +109,11 @@ def append_alone(sent: pb.AppendMessageRequest) -> Call[pb.AppendMessageResponse
     return Call("AppendMessage", sent, lambda response: response)
 
 
+def tool_call_status(error: str | None) -> message_pb2.ToolCallStatus.ValueType:
+    """Returns the status of a tool call."""
+    return message_pb2.TOOL_CALL_STATUS_SUCCESS if error is None else message_pb2.TOOL_CALL_STATUS_ERROR
+
+
 def nothing(response: Message) -> None:
     """For answers that say no more than that it was done."""
     return None
@@ -122,6 +130,16 @@ def _optional_json(value: Any, name: str) -> str:
 
 def _request_id(given: str | None) -> str:
     return new_request_id() if given is None else given
+
+
+def _inherit(given: str) -> dict[str, Any]:
+    """Returns what a task takes over as it is sent: a mode, or the id of a task."""
+    if not isinstance(given, str):
+        raise TypeError(f"inherit: must be 'auto', 'never' or the id of a task, not {type(given).__name__}")
+    if not given:
+        return {}
+    mode = numbers(pb.InheritMode.DESCRIPTOR).get(given.lower())
+    return {"inherit_from": given} if mode is None else {"inherit_mode": mode}
 
 
 class ClientCalls:
@@ -153,7 +171,7 @@ class ClientCalls:
             holder=self.holder,
             request_id=new_request_id(),
             lease_generation=lease_generation,
-            inherit=inherit,
+            **_inherit(inherit),
             system_message=well_formed(system_message),
         )
         return Call("StartTask", request, lambda response: response)
@@ -200,7 +218,7 @@ class ClientCalls:
 
     def list_tasks(
         self,
-        statuses: Iterable[str],
+        statuses: Iterable[str] | str,
         key: Key | None,
         user: str,
         created_from: datetime | None,
@@ -211,7 +229,7 @@ class ClientCalls:
         """The first page."""
         wanted = task_key(key) or TaskKey()
         task_filter = named(pb.TaskFilter)(
-            statuses=[statuses] if isinstance(statuses, str) else statuses,
+            statuses=many(task_pb2.TaskStatus.DESCRIPTOR, "statuses", statuses),
             task_source=wanted.task_source,
             owner=wanted.owner,
             repo=wanted.repo,
@@ -223,7 +241,12 @@ class ClientCalls:
             task_filter.created_from.FromDatetime(moment("created_from", created_from))
         if created_before is not None:
             task_filter.created_before.FromDatetime(moment("created_before", created_before))
-        return self._page(named(pb.ListTasksRequest)(filter=task_filter, order=order, page_size=page_size))
+        request = named(pb.ListTasksRequest)(
+            filter=task_filter,
+            order=number(pb.TaskOrder.DESCRIPTOR, "order", order),
+            page_size=page_size,
+        )
+        return self._page(request)
 
     def is_of(self, found: TaskInfo, key: Key, user: str) -> bool:
         """Whether a task that was listed has just this key and user: an empty part of a filter matches everything."""
@@ -270,12 +293,9 @@ class TaskCalls:
             raise type(error)(f"messages[{index}]: {error}") from error
 
     def _append(self, new: NewMessage, request_id: str | None) -> pb.AppendMessageRequest:
-        return named(pb.AppendMessageRequest)(
-            **message_body(new.message),
-            pinned=new.pinned,
-            output_ref=new.output_ref,
-            **self.mutation(request_id),
-        )
+        mutation = self.mutation(request_id)
+        message = new_message(new, mutation.pop("request_id"))
+        return named(pb.AppendMessageRequest)(message=message, **mutation)
 
     def get(self) -> Call[TaskState]:
         request = named(pb.GetTaskRequest)(task_uuid=self.task_uuid)
@@ -311,7 +331,7 @@ class TaskCalls:
         result: Any,
         output_ref: str,
         error: str | None,
-        duration_ms: int | None,
+        length: timedelta | float | None,
         message_seq: int | None,
         request_id: str | None,
     ) -> Call[ToolCallRecorded]:
@@ -320,9 +340,9 @@ class TaskCalls:
             arguments_json=_optional_json(arguments, "arguments"),
             result_json=_optional_json(result, "result"),
             output_ref=output_ref,
-            status="success" if error is None else "error",
+            status=tool_call_status(error),
             error=well_formed(error or ""),
-            duration_ms=duration_ms,
+            duration=duration("duration", length),
             message_seq=message_seq,
             **self.mutation(request_id),
         )

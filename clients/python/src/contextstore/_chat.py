@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar, cast
 from google.protobuf.message import Message
 
 from ._calls import TaskCalls
+from ._enums import number, short_name
 from ._fields import mapping, named
-from ._values import dump, message_body, new_request_id, tools_json
+from ._values import dump, new_message, new_request_id, tools_json
 from .types import (
     ChatDone,
     ChatEvent,
@@ -28,8 +29,9 @@ from .types import (
     NewMessages,
     Tools,
 )
+from .types import Message as ChatFields
 from .v1 import context_store_pb2 as pb
-from .v1 import message_pb2
+from .v1 import message_pb2, task_pb2
 
 T = TypeVar("T")
 
@@ -58,7 +60,7 @@ def chat(
     request = named(pb.ChatRequest)(
         task_uuid=calls.task_uuid,
         messages=[_new(message) for message in _each(messages)],
-        provider=provider,
+        provider=number(task_pb2.Provider.DESCRIPTOR, "provider", provider),
         model=model,
         params_json=_params(params),
         tools_json=tools_json(tools),
@@ -77,15 +79,15 @@ def request(
     max_bytes: int,
 ) -> Streamed[bytes]:
     """The body of a request to a provider."""
-    wanted = named(pb.StreamRequestRequest)(
+    wanted = named(pb.RenderContextRequest)(
         task_uuid=calls.task_uuid,
-        provider=provider,
+        provider=number(task_pb2.Provider.DESCRIPTOR, "provider", provider),
         model=model,
         params_json=_params(params),
         tools_json=tools_json(tools),
         max_bytes=max_bytes,
     )
-    return Streamed("StreamRequest", wanted, _data)
+    return Streamed("RenderContext", wanted, _data)
 
 
 def _params(params: Mapping[str, Any] | None) -> str:
@@ -93,7 +95,7 @@ def _params(params: Mapping[str, Any] | None) -> str:
 
 
 def _each(messages: NewMessages) -> Iterable[NewMessage | ChatMessage]:
-    one = isinstance(messages, (NewMessage, Mapping, str, message_pb2.Message))
+    one = isinstance(messages, (NewMessage, Mapping, str, ChatFields, message_pb2.Message))
     if one or hasattr(messages, "model_dump"):
         return [cast("NewMessage | ChatMessage", messages)]
     if not isinstance(messages, Iterable):
@@ -101,17 +103,12 @@ def _each(messages: NewMessages) -> Iterable[NewMessage | ChatMessage]:
     return messages
 
 
-def _new(message: NewMessage | ChatMessage) -> pb.NewMessage:
+def _new(message: NewMessage | ChatMessage) -> message_pb2.NewMessage:
     new = message if isinstance(message, NewMessage) else NewMessage(message)
-    return named(pb.NewMessage)(
-        **message_body(new.message),
-        pinned=new.pinned,
-        output_ref=new.output_ref,
-        request_id=new.request_id or "",
-    )
+    return new_message(new, new.request_id or "")
 
 
-def _data(response: pb.StreamRequestResponse) -> Iterator[bytes]:
+def _data(response: pb.RenderContextResponse) -> Iterator[bytes]:
     if response.data:
         yield response.data
 
@@ -121,7 +118,7 @@ def _event(response: pb.ChatResponse) -> Iterator[ChatEvent]:
     kind = response.WhichOneof("event")
     if kind == "started":
         started = response.started
-        yield ChatStarted(tuple(started.seqs), started.provider, started.model)
+        yield ChatStarted(tuple(started.seqs), short_name(started, "provider"), started.model)
     elif kind == "text":
         yield ChatText(response.text)
     elif kind == "reasoning":

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
+from ._enums import many
 from ._fields import named
 from .errors import ContextStoreError, StaleView, ViewRewritten
 from .types import Event, Record
@@ -112,7 +113,7 @@ class HistoryCursor(Cursor[Record]):
         to_seq: int,
         limit: int,
         follow: bool,
-        kinds: Iterable[str],
+        kinds: Iterable[str] | str,
     ) -> None:
         self._request = named(pb.StreamMessagesRequest)(
             task_uuid=task_uuid,
@@ -120,7 +121,7 @@ class HistoryCursor(Cursor[Record]):
             to_seq=to_seq,
             limit=limit,
             follow=follow,
-            kinds=[kinds] if isinstance(kinds, str) else kinds,
+            kinds=many(pb.RecordKind.DESCRIPTOR, "kinds", kinds),
         )
         self.follows = follow
         self._limit = limit

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, cast
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 M = TypeVar("M", bound=Message)
@@ -24,10 +25,11 @@ _KINDS = {
     FieldDescriptor.CPPTYPE_DOUBLE: "a number",
     FieldDescriptor.CPPTYPE_FLOAT: "a number",
 }
+_LONGEST = 315_576_000_000
+"""The longest Duration of protobuf, in seconds."""
 # What callers know by another name than the protocol does.
 _NAMES = {
     "ref_id": "ref",
-    "message_json": "message",
     "params_json": "params",
     "arguments_json": "arguments",
 }
@@ -57,11 +59,18 @@ def moment(name: str, value: datetime) -> datetime:
     return value
 
 
-def duration(name: str, value: timedelta) -> timedelta:
-    """A length of time."""
-    if not isinstance(value, timedelta):
-        raise TypeError(f"{name}: must be a timedelta, not {type(value).__name__}")
-    return value
+def duration(name: str, value: timedelta | float | None) -> Duration | None:
+    """Returns a length of time, which is a timedelta or a number of seconds, as it is sent."""
+    if value is None:
+        return None
+    length = value.total_seconds() if isinstance(value, timedelta) else value
+    if not isinstance(length, (int, float)) or isinstance(length, bool):
+        raise TypeError(f"{name}: must be a timedelta or a number of seconds, not {type(value).__name__}")
+    if not 0 <= length <= _LONGEST:
+        raise ValueError(f"{name}: must be a length of time from 0 to {_LONGEST} seconds, not {value!r}")
+    sent = Duration()
+    sent.FromTimedelta(timedelta(seconds=length))
+    return sent
 
 
 def mapping(name: str, value: Mapping[str, Any]) -> dict[str, Any]:

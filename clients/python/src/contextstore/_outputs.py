@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from ._calls import Call, TaskCalls
+from ._calls import Call, TaskCalls, tool_call_status
 from ._chat import Streamed
 from ._cursors import Cursor
 from ._fields import duration, named
@@ -77,7 +77,7 @@ def header(
     record: bool,
     arguments: Any,
     error: str | None,
-    duration_ms: int | None,
+    length: timedelta | float | None,
     max_line_length: int,
     max_message_bytes: int,
     tail_bytes: int | None,
@@ -87,9 +87,9 @@ def header(
     """What goes ahead of an output."""
     recorded = named(pb.OutputRecord)(
         arguments_json="" if arguments is None else dump(arguments, "arguments"),
-        status="success" if error is None else "error",
+        status=tool_call_status(error),
         error=well_formed(error or ""),
-        duration_ms=duration_ms,
+        duration=duration("duration", length),
     )
     return named(pb.PutToolOutputHeader)(
         tool_name=tool_name,
@@ -197,9 +197,11 @@ def trim(calls: TaskCalls, budget_tokens: int | None, request_id: str | None) ->
     return Call("TrimToolOutputs", request, lambda response: response)
 
 
-def collect_garbage(task_uuid: str, dry_run: bool, min_age: timedelta | None) -> Call[GarbageCollected]:
+def collect_garbage(
+    task_uuid: str, dry_run: bool, min_age: timedelta | float | None
+) -> Call[GarbageCollected]:
     """Removes outputs that nobody names; may be repeated."""
-    request = named(pb.CollectGarbageRequest)(task_uuid=task_uuid, dry_run=dry_run)
-    if min_age is not None:
-        request.min_age.FromTimedelta(duration("min_age", min_age))
+    request = named(pb.CollectGarbageRequest)(
+        task_uuid=task_uuid, dry_run=dry_run, min_age=duration("min_age", min_age)
+    )
     return Call("CollectGarbage", request, lambda response: response, reads=True, least=300.0)

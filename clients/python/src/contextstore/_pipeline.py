@@ -12,7 +12,6 @@ import copy
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Union
 
 import grpc
 
@@ -31,9 +30,6 @@ _TOGETHER_BYTES = 256 << 10
 
 LINGER = 0.5
 """Seconds that a stream stays open with nothing to send."""
-
-Ack = Union[pb.AppendMessagesResponse, pb.AppendMessageResponse]
-"""What acknowledges one message."""
 
 
 def ended_early() -> ContextStoreError:
@@ -70,8 +66,9 @@ def sender_failed(broken: BaseException, closed: bool) -> ContextStoreError:
 
 def again(request: pb.AppendMessageRequest) -> NewMessage:
     """A message as it can be appended again: its request id has the server recognise it."""
-    message = request.message if request.HasField("message") else request.message_json
-    return NewMessage(message, request.pinned, request.output_ref, request.request_id)
+    new = request.message
+    message = new.fields if new.HasField("fields") else new.json
+    return NewMessage(message, new.pinned, new.output_ref, new.request_id)
 
 
 def keep(error: Exception, given: NewMessage) -> Exception:
@@ -99,7 +96,7 @@ class Batch:
     appended without waiting."""
 
     def __init__(self) -> None:
-        self.acks: deque[Ack] = deque()
+        self.acks: deque[pb.AppendMessageResponse] = deque()
         """The acknowledgements that the caller has not taken."""
         self.acknowledged = 0
         """How many messages were acknowledged."""
@@ -162,7 +159,7 @@ class Backlog:
         self._numbers = 0
         self._bytes = 0
         self._later = Batch()
-        self._last: Ack | None = None
+        self._last: pb.AppendMessageResponse | None = None
         self._waiters: list[Waiter] = []
         self._lost: ContextStoreError | None = None
         self._failing: ContextStoreError | None = None
@@ -275,38 +272,32 @@ class Backlog:
     def take(self) -> pb.AppendMessagesRequest:
         """Returns the first message that waits, and what fits behind it into the same request: they count as sent."""
         first = self._send_first()
-        # The first is in the same fields as one that is sent alone.
-        request = pb.AppendMessagesRequest.FromString(first.request.SerializeToString())
+        request = pb.AppendMessagesRequest(
+            task_uuid=first.request.task_uuid,
+            messages=[first.request.message],
+            lease_generation=first.request.lease_generation,
+        )
         size = first.size
-        while self._waiting and not self.alone and len(request.more) < _TOGETHER_MESSAGES:
+        while self._waiting and not self.alone and len(request.messages) < _TOGETHER_MESSAGES:
             one = self._waiting[0].request
             size += self._waiting[0].size
             # All are under one lease.
             if size > _TOGETHER_BYTES or one.lease_generation != request.lease_generation:
                 break
             self._send_first()
-            more = request.more.add(pinned=one.pinned, output_ref=one.output_ref, request_id=one.request_id)
-            if one.HasField("message"):
-                more.message.CopyFrom(one.message)
-            else:
-                more.message_json = one.message_json
-        self._requests.append(1 + len(request.more))
+            request.messages.append(one.message)
+        self._requests.append(len(request.messages))
         return request
 
     def acknowledge(self, response: pb.AppendMessagesResponse) -> None:
-        """A response has arrived: acknowledgements come in the order of the messages.
-
-        No message is taken for acknowledged that the server has not seen: one that does not know `more` would answer
-        the first alone.
-        """
+        """A response has arrived: acknowledgements come in the order of the messages."""
         if self._short or not self._requests:
             raise Internal(
                 "the server has not acknowledged all messages of a request", code=grpc.StatusCode.INTERNAL
             )
-        acks: list[Ack] = [response, *response.more]
         expected = self._requests.popleft()
-        self._short = len(acks) < expected
-        for ack in acks[:expected]:
+        self._short = len(response.responses) < expected
+        for ack in response.responses[:expected]:
             self._settle(self._sent, ack)
 
     def acknowledge_alone(self, response: pb.AppendMessageResponse) -> None:
@@ -343,6 +334,7 @@ class Backlog:
         """The first message was refused: with it go those behind it that the same caller has handed over. An error
         that would meet every message ends all of them."""
         self.restart()
+        _name_fields_as_alone(error)
         about_one = bool(error.reason) and not passes(error)
         self.drop(error, self._waiting[0].batch if about_one and self._waiting else None)
 
@@ -388,7 +380,7 @@ class Backlog:
         self._sent.append(handed)
         return handed
 
-    def _settle(self, of: deque[_Handed], ack: Ack) -> None:
+    def _settle(self, of: deque[_Handed], ack: pb.AppendMessageResponse) -> None:
         handed = of.popleft()
         self._bytes -= handed.size
         self._moved = time.monotonic()
@@ -421,6 +413,14 @@ class Backlog:
             self._lost.not_appended += [
                 message for message in error.not_appended if message.request_id not in known
             ]
+
+
+def _name_fields_as_alone(error: ContextStoreError) -> None:
+    """Names the fields of a refused message as AppendMessage does: it was the only one of its request."""
+    for name in [name for name in error.fields if name.startswith("messages[0].")]:
+        alone = name.replace("messages[0].", "message.", 1)
+        error.fields[alone] = error.fields.pop(name)
+        error.message = error.message.replace(name, alone)
 
 
 def _copy(error: ContextStoreError) -> ContextStoreError:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from datetime import timedelta
 from typing import Any
 
 from . import _cursors
@@ -30,14 +31,17 @@ class TaskRecords(TaskLife):
         result: Any = None,
         output_ref: str = "",
         error: str | None = None,
-        duration_ms: int | None = None,
+        duration: timedelta | float | None = None,
         message_seq: int | None = None,
         request_id: str | None = None,
         timeout: float | None = None,
     ) -> ToolCallRecorded:
-        """Records that a tool was executed. `arguments` and `result` are any JSON; with an `error` it failed."""
+        """Records that a tool was executed. `arguments` and `result` are any JSON; with an `error` it failed.
+
+        `duration` is how long it took: a timedelta, or seconds.
+        """
         call = self._calls.record_tool_call(
-            tool_name, arguments, result, output_ref, error, duration_ms, message_seq, request_id
+            tool_name, arguments, result, output_ref, error, duration, message_seq, request_id
         )
         return self._run(call, timeout)
 

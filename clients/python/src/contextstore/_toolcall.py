@@ -39,8 +39,8 @@ class ToolCallBase(Generic[C]):
         shown a cut view of it."""
         self.error: str | None = None
         """Why it failed: set by an error in the block, or in the block."""
-        self.duration_ms = 0
-        """How long the block took."""
+        self.duration = 0.0
+        """How long the block took, in seconds."""
         self.seq = 0
         """The number of the message, if one was appended."""
         self.stored: StoredOutput | None = None
@@ -56,7 +56,7 @@ class ToolCallBase(Generic[C]):
         self._start = time.perf_counter()
 
     def _end(self, error: BaseException | None) -> None:
-        self.duration_ms = round((time.perf_counter() - self._start) * 1000)
+        self.duration = time.perf_counter() - self._start
         if error is not None:
             self.error = ended_by(error) or f"{type(error).__name__}: the agent was stopped"
 
@@ -96,7 +96,7 @@ class ToolCallBase(Generic[C]):
             "record": True,
             "arguments": self.arguments,
             "error": self.error,
-            "duration_ms": self.duration_ms,
+            "duration": self.duration,
         }
 
     def _record(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class ToolCallBase(Generic[C]):
             "arguments": self.arguments,
             "result": self.result,
             "error": self.error,
-            "duration_ms": self.duration_ms,
+            "duration": self.duration,
             "message_seq": self._message_seq,
         }
 

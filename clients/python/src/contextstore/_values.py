@@ -13,8 +13,10 @@ from typing import Any, TypeAlias, TypeVar, Union
 
 from google.protobuf.message import Message
 
-from ._fields import items
-from .types import ChatMessage, TaskKey, Tools
+from ._enums import number
+from ._fields import items, named
+from .types import ChatMessage, NewMessage, TaskKey, Tools
+from .types import Message as ChatFields
 from .v1 import message_pb2
 
 Key: TypeAlias = Union[TaskKey, Mapping[str, str], str]
@@ -80,16 +82,29 @@ def well_formed(text: str) -> str:
     return text
 
 
-def message_body(message: ChatMessage) -> dict[str, Any]:
-    """A chat message as it is sent: the field of a request, and its value."""
+def new_message(new: NewMessage, request_id: str) -> message_pb2.NewMessage:
+    """Returns a message and how it is to be appended, as it is sent."""
+    return named(message_pb2.NewMessage)(
+        **_body(new.message), pinned=new.pinned, output_ref=new.output_ref, request_id=request_id
+    )
+
+
+def _body(message: ChatMessage) -> dict[str, Any]:
+    """Returns a chat message as it is sent: the field of a NewMessage, and its value."""
     if isinstance(message, str):
-        return {"message_json": well_formed(message)}
+        return {"json": well_formed(message)}
     if isinstance(message, Mapping):
-        return {"message_json": dump(message if isinstance(message, dict) else dict(message), "message")}
+        return {"json": dump(message if isinstance(message, dict) else dict(message), "message")}
     if isinstance(message, message_pb2.Message):
-        return {"message": message}
+        return {"fields": message}
+    if isinstance(message, ChatFields):
+        calls = [
+            built(message_pb2.ToolCall, vars(call), f"message.tool_calls[{index}].")
+            for index, call in enumerate(message.tool_calls)
+        ]
+        return {"fields": built(message_pb2.Message, {**vars(message), "tool_calls": calls}, "message.")}
     if hasattr(message, "model_dump"):
-        return {"message_json": dump(message.model_dump(mode="json", exclude_none=True), "message")}
+        return {"json": dump(message.model_dump(mode="json", exclude_none=True), "message")}
     raise TypeError(
         f"message: an OpenAI chat message as a mapping, as JSON or as a Message, not {type(message).__name__}"
     )
@@ -98,10 +113,13 @@ def message_body(message: ChatMessage) -> dict[str, Any]:
 def built(kind: type[M], given: Mapping[str, Any], path: str = "") -> M:
     """A message of these fields. What does not fit is told by its name; protobuf would tell the value alone."""
     message = kind()
+    known: Any = kind.DESCRIPTOR.fields_by_name
     for name, value in given.items():
-        where, known = f"{path}{name}", kind.DESCRIPTOR.fields_by_name
+        where = f"{path}{name}"
         if name not in known:
             raise ValueError(f"there is no {where!r}; {kind.DESCRIPTOR.name} has {', '.join(known)}")
+        if known[name].enum_type is not None and value is not None:
+            value = number(known[name].enum_type, where, value)
         present = getattr(message, name)
         if isinstance(present, Message) and isinstance(value, Mapping):
             value = built(type(present), value, f"{where}.")
@@ -125,7 +143,7 @@ def tools_json(tools: Tools | None) -> str:
     return "" if tools is None else dump(items("tools", tools), "tools")
 
 
-def masked(told: Iterable[message_pb2.Masked]) -> Mapping[str, int]:
+def masked(told: Iterable[message_pb2.MaskedSecrets]) -> Mapping[str, int]:
     """How often each rule has masked something."""
     return {each.rule: each.count for each in told} or _NOTHING_MASKED
 

@@ -46,6 +46,7 @@ from .types import (
 )
 from .v1 import context_store_pb2 as pb
 from .v1 import context_store_pb2_grpc as stubs
+from .v1 import task_pb2
 from .v1 import tool_outputs_pb2 as outputs_pb
 from .v1 import tool_outputs_pb2_grpc as outputs_stubs
 
@@ -152,8 +153,8 @@ class AsyncClient(ClientBase):
         wants to know by StaleLease that somebody else worked on the task since. The lease is kept alive in the
         background.
 
-        `inherit` says what a new task takes over: `AUTO` (the same as nothing: from the newest task that
-        `previous_contexts` finds, if the configuration wants that), `NEVER`, or the id of a task that ended. What was
+        `inherit` says what a new task takes over: `auto` (the same as nothing: from the newest task that
+        `previous_contexts` finds, if the configuration wants that), `never`, or the id of a task that ended. What was
         taken over is told by `inherited_from` and `inheritance_comment` of the task. `system_message` is appended as
         the first message of a new task.
         """
@@ -243,7 +244,7 @@ class AsyncClient(ClientBase):
         )
 
     async def _take_up(self, found: TaskInfo, timeout: float | None) -> AsyncTask:
-        if found.status == "paused":
+        if found.status == task_pb2.TASK_STATUS_PAUSED:
             task = await self.resume_task(found.uuid, timeout=timeout)
         else:
             task = await self.start_task(task_uuid=found.uuid, timeout=timeout)
@@ -253,7 +254,7 @@ class AsyncClient(ClientBase):
     async def list_tasks(
         self,
         *,
-        statuses: Iterable[str] = (),
+        statuses: Iterable[str] | str = (),
         key: TaskKey | Mapping[str, str] | str | None = None,
         user: str = "",
         created_from: datetime | None = None,
@@ -264,7 +265,8 @@ class AsyncClient(ClientBase):
     ) -> AsyncGenerator[TaskInfo, None]:
         """The tasks that match, page by page; what is left out matches everything. Times without a zone are UTC.
 
-        The list is behind the tasks by at most a second.
+        `statuses` are of `running`, `paused`, `completed` and `failed`. `order` is `created_desc` (the default),
+        `created_asc`, `updated_desc` or `updated_asc`. The list is behind the tasks by at most a second.
         """
         page: Call[pb.ListTasksResponse] | None = self._calls.list_tasks(
             statuses, key, user, created_from, created_before, order, page_size
@@ -280,12 +282,12 @@ class AsyncClient(ClientBase):
         task_uuid: str = "",
         *,
         dry_run: bool = False,
-        min_age: timedelta | None = None,
+        min_age: timedelta | float | None = None,
         timeout: float | None = None,
     ) -> GarbageCollected:
         """Removes outputs of tools that no log names, of one task or of all; with `dry_run`, tells what it would remove.
 
-        Outputs that were put less than `min_age` ago (an hour, if nothing is said) stay.
+        Outputs that were put less than `min_age` ago (a timedelta or seconds; an hour, if nothing is said) stay.
         """
         return await self._run(_outputs.collect_garbage(task_uuid, dry_run, min_age), timeout)
 

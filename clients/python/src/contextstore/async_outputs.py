@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from . import _outputs
@@ -69,7 +70,7 @@ class AsyncOutputs:
         record: bool = False,
         arguments: Any = None,
         error: str | None = None,
-        duration_ms: int | None = None,
+        duration: timedelta | float | None = None,
         max_line_length: int = 0,
         max_message_bytes: int = 0,
         tail_bytes: int | None = None,
@@ -80,7 +81,7 @@ class AsyncOutputs:
         """Stores an output of any size: text, bytes, a path, an open file or an iterator of pieces, also an asynchronous one, which is streamed.
 
         `append` appends the tool message that answers `tool_call_id` with the view of it. `record` records the tool
-        call, with its `arguments`, its `error` and how long it took. It is on disk when this returns. The call is
+        call, with its `arguments`, its `error` and its `duration` (a timedelta, or seconds). It is on disk when this returns. The call is
         repeated like others; of an iterator only as long as it has given no more than 8 MiB.
         """
         await self._task.flush()
@@ -93,7 +94,7 @@ class AsyncOutputs:
             record=record,
             arguments=arguments,
             error=error,
-            duration_ms=duration_ms,
+            length=duration,
             max_line_length=max_line_length,
             max_message_bytes=max_message_bytes,
             tail_bytes=tail_bytes,

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from . import _chat, _compress, _cursors
 from ._async_io import Messages, each
 from ._async_task_records import AsyncTaskRecords
-from ._calls import append_alone, appended, new_message
+from ._calls import append_alone, appended, completed_message
 from ._pipeline import Batch, again, at_index, keep
 from .async_compaction import AsyncCompaction
 from .async_outputs import AsyncOutputs
@@ -113,7 +113,7 @@ class AsyncTask(AsyncTaskRecords):
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
-        new = new_message(message, pinned, output_ref, request_id)
+        new = completed_message(message, pinned, output_ref, request_id)
         given = new
         try:
             request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
@@ -149,7 +149,7 @@ class AsyncTask(AsyncTaskRecords):
                 while failure is None:
                     given = None
                     try:
-                        given = new_message(await anext(source), False, "", None)
+                        given = completed_message(await anext(source), False, "", None)
                         request = self._calls.append_in_stream(given, index)
                         given = again(request)
                         await self.client._check_size(request)
@@ -206,7 +206,7 @@ class AsyncTask(AsyncTaskRecords):
 
         `strategy` is `summarize`, `compact`, `prune` or `window`; without one, the task's own. `target_tokens` are what
         the view is to have afterwards, at most; `overrides`, `prune` and `window` are what is to be otherwise than
-        configured. A context of which nothing can go is no error: `compressed` is false, and `reason` says why.
+        configured. A context of which nothing can go is no error: `compressed` is false, and `skip_reason` says why.
         `on_progress` is called with each step. The server goes on if the caller goes away; `timeout` is for the whole
         call, and without one it is the client's `llm_timeout`.
         """
@@ -330,7 +330,7 @@ class AsyncTask(AsyncTaskRecords):
         to_seq: int = 0,
         limit: int = 0,
         follow: bool = False,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[str] | str = (),
     ) -> AsyncGenerator[Record, None]:
         """The history: lines of messages.jsonl, messages and events.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, overload
 
 from . import _chat, _compress, _cursors
-from ._calls import append_alone, appended, new_message
+from ._calls import append_alone, appended, completed_message
 from ._io import Messages, each
 from ._pipeline import Batch, again, at_index, keep
 from ._task_records import TaskRecords
@@ -112,7 +112,7 @@ class Task(TaskRecords):
         `output_ref` names the full output of a tool, if the message holds a cut view of it. `request_id` names the
         call, for an agent that repeats it after a restart of its own; without one the client makes one.
         """
-        new = new_message(message, pinned, output_ref, request_id)
+        new = completed_message(message, pinned, output_ref, request_id)
         given = new
         try:
             request = self._calls.append(new) if wait else self._calls.append_in_stream(new)
@@ -148,7 +148,7 @@ class Task(TaskRecords):
                 while failure is None:
                     given = None
                     try:
-                        given = new_message(next(source), False, "", None)
+                        given = completed_message(next(source), False, "", None)
                         request = self._calls.append_in_stream(given, index)
                         given = again(request)
                         self.client._check_size(request)
@@ -203,7 +203,7 @@ class Task(TaskRecords):
 
         `strategy` is `summarize`, `compact`, `prune` or `window`; without one, the task's own. `target_tokens` are what
         the view is to have afterwards, at most; `overrides`, `prune` and `window` are what is to be otherwise than
-        configured. A context of which nothing can go is no error: `compressed` is false, and `reason` says why.
+        configured. A context of which nothing can go is no error: `compressed` is false, and `skip_reason` says why.
         `on_progress` is called with each step. The server goes on if the caller goes away; `timeout` is for the whole
         call, and without one it is the client's `llm_timeout`.
         """
@@ -323,7 +323,7 @@ class Task(TaskRecords):
         to_seq: int = 0,
         limit: int = 0,
         follow: bool = False,
-        kinds: Iterable[str] = (),
+        kinds: Iterable[str] | str = (),
     ) -> Generator[Record, None, None]:
         """The history: lines of messages.jsonl, messages and events.
 

@@ -41,7 +41,7 @@ Rewound: TypeAlias = pb.RewindTaskResponse
 CompressProgress: TypeAlias = pb.CompressResponse.Progress
 """How far a compression is: its `stage`, and the messages and tokens it is about."""
 CompressResult: TypeAlias = pb.CompressDone
-"""What a compression did: `compressed`, or the `reason` why not, and the numbers before and after."""
+"""What a compression did: `compressed`, or the `skip_reason` why not, and the numbers before and after."""
 Undone: TypeAlias = pb.UndoCompactionResponse
 """The new `generation` of a view whose compaction was taken back, and its `pressure`."""
 PreviousContext: TypeAlias = pb.PreviousContext
@@ -69,10 +69,35 @@ GarbageCollected: TypeAlias = tool_outputs_pb2.CollectGarbageResponse
 
 Record: TypeAlias = dict[str, Any]
 """A line of one of a task's files, parsed."""
-Message: TypeAlias = message_pb2.Message
-"""A chat message by its fields: `Message(role="user", content="Hello")`."""
-MessageToolCall: TypeAlias = message_pb2.ToolCall
-"""A call of a tool in a Message."""
+
+
+@dataclass(frozen=True)
+class MessageToolCall:
+    """A call of a tool in a Message."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    """JSON, as the model wrote it; of a `custom` call any text."""
+    type: str = ""
+    """`function`, which is the default, or `custom`."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """A chat message by its fields: `Message(role="user", content="Hello")`."""
+
+    role: str
+    """`system`, `developer`, `user`, `assistant` or `tool`."""
+    content: str = ""
+    content_json: str = ""
+    """The content as JSON, such as a list of parts, instead of `content`."""
+    name: str = ""
+    tool_calls: Iterable[MessageToolCall] = ()
+    tool_call_id: str = ""
+    tool_name: str = ""
+    extra_json: str = ""
+    """A JSON object of further fields."""
 
 
 class SupportsModelDump(Protocol):
@@ -81,8 +106,9 @@ class SupportsModelDump(Protocol):
     def model_dump(self, *, mode: str, exclude_none: bool) -> dict[str, Any]: ...
 
 
-ChatMessage: TypeAlias = Union[Mapping[str, Any], str, Message, SupportsModelDump]
-"""An OpenAI chat message: a mapping with at least a role, its JSON, a Message, or an object of OpenAI's own package."""
+ChatMessage: TypeAlias = Union[Mapping[str, Any], str, Message, message_pb2.Message, SupportsModelDump]
+"""An OpenAI chat message: a mapping with at least a role, its JSON, a Message (of this package or of the protocol), or
+an object of OpenAI's own package."""
 
 
 @dataclass(frozen=True)
