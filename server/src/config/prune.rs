@@ -173,7 +173,7 @@ pub(super) const KEYS: [Key; 21] = [
         kind: Kind::Truth { set: |c, value| c.context.inheritance.enabled = Some(value) },
         default: "true",
         since: SINCE,
-        about: "Whether a task that is started with `inherit` AUTO takes over from the newest that ended with the same key. A task may say otherwise",
+        about: "Lets a task that is started with `inherit_mode` AUTO inherit from the newest ended task with the same key. A task can override it",
     },
     Key {
         name: "inheritance.max_summary_tokens",
