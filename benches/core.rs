@@ -30,7 +30,7 @@ use contextstore_base::model::{
     Durability, Holder, InstanceId, NewMessage, Role, StoreError, TaskConfig, TaskId, TaskKey, TokenCounter,
 };
 use contextstore_policy::context::count_tokens;
-use contextstore_policy::mask::{Found, Masker};
+use contextstore_policy::mask::{MaskCounts, Masker};
 use contextstore_store::store::{Append, Caller, StartTask, Store, StoreOptions};
 use rusqlite::Connection;
 
@@ -275,7 +275,7 @@ fn masking(place: &Path, rounds: usize, report: &mut String) {
         let rate = measure(1, |_| drop(store.append(task, &append).unwrap()));
         let began = Instant::now();
         for _ in 0..TIMES {
-            black_box(masker.text(black_box(text), &mut Found::default()));
+            black_box(masker.text(black_box(text), &mut MaskCounts::default()));
         }
         let mask = began.elapsed() / TIMES;
         shares.push(mask.as_secs_f64() / rate.median.as_secs_f64());
@@ -307,7 +307,7 @@ fn scanning(rounds: usize, report: &mut String) {
         for _ in 0..rounds {
             let rate = |began: Instant| text.len() as f64 / 1e6 / began.elapsed().as_secs_f64();
             let began = Instant::now();
-            let mut found = Found::default();
+            let mut found = MaskCounts::default();
             black_box(masker.text(black_box(&text), &mut found));
             whole.push(rate(began));
             assert!(found.is_empty(), "{name}: {found:?}");

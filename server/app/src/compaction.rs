@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Engine;
-use crate::compress::{Commit, Done, Order, Step, Told};
+use crate::compress::{CompactionCommit, CompactionOffer, CompressionOutcome, CompressionStep, Job};
 use crate::context::{LimitSource, Policy, Pressure, Settings, Strategy};
 use crate::error::AppError;
 use crate::model::{InvalidField, StoreError, TaskId};
@@ -13,7 +13,7 @@ use crate::store::{Caller, Store};
 #[derive(Debug)]
 pub struct Finished {
     /// What was done.
-    pub done: Done,
+    pub done: CompressionOutcome,
     /// How full the context is now.
     pub pressure: Pressure,
 }
@@ -24,7 +24,7 @@ pub enum Found {
     /// An earlier call with the same id did it.
     Finished(Box<Finished>),
     /// It is to be done.
-    Order(Order),
+    Job(Job),
 }
 
 /// The settings of a call.
@@ -47,7 +47,7 @@ impl Engine {
     pub async fn find_compression(&self, request: Request) -> Result<Found, AppError> {
         let Request { id, settings, target, caller, asked } = request;
         let find = |store: &Store| {
-            if let Some(done) = Done::before(store, id, &caller, &asked)? {
+            if let Some(done) = CompressionOutcome::before(store, id, &caller, &asked)? {
                 return Ok(Err(done));
             }
             store.may_compress(id, &caller)?;
@@ -57,7 +57,7 @@ impl Engine {
             Err(done) => Ok(Found::Finished(Box::new(self.finished(id, done).await?))),
             Ok(policy) => {
                 let strategy = policy.strategy;
-                Ok(Found::Order(order(id, policy, strategy, caller, asked)?))
+                Ok(Found::Job(order(id, policy, strategy, caller, asked)?))
             }
         }
     }
@@ -66,8 +66,8 @@ impl Engine {
     pub async fn compress(
         &self,
         id: TaskId,
-        order: &Order,
-        report: &(dyn Fn(Step) + Send + Sync),
+        order: &Job,
+        report: &(dyn Fn(CompressionStep) + Send + Sync),
     ) -> Result<Finished, AppError> {
         match self.compressor.now(&self.store(), id, order, report).await {
             Ok(done) => self.finished(id, done).await,
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// Sets apart what the agent is to summarise.
-    pub async fn begin_compaction(&self, request: Request) -> Result<Told, AppError> {
+    pub async fn begin_compaction(&self, request: Request) -> Result<CompactionOffer, AppError> {
         let Request { id, settings, target, caller, asked } = request;
         let begin = |store: &Store| {
             store.may_compress(id, &caller)?;
@@ -99,7 +99,7 @@ impl Engine {
     pub async fn commit_compaction(
         self: &Arc<Self>,
         id: TaskId,
-        commit: Commit,
+        commit: CompactionCommit,
     ) -> Result<Finished, AppError> {
         let engine = Arc::clone(self);
         let committing = tokio::spawn(async move {
@@ -115,8 +115,13 @@ impl Engine {
     }
 
     /// Puts an agent's summary in its place, unless that was done before; a call that comes while it is done waits.
-    async fn commit_once(&self, id: TaskId, commit: &Commit) -> Result<Done, AppError> {
-        let find = |store: &Store| match Done::before(store, id, &commit.caller, &commit.asked)? {
+    async fn commit_once(
+        &self,
+        id: TaskId,
+        commit: &CompactionCommit,
+    ) -> Result<CompressionOutcome, AppError> {
+        let find = |store: &Store| match CompressionOutcome::before(store, id, &commit.caller, &commit.asked)?
+        {
             Some(done) => Ok(Some(done.by_agent(&commit.model))),
             None => store.may_compress(id, &commit.caller).map(|()| None),
         };
@@ -140,7 +145,7 @@ impl Engine {
     }
 
     /// Returns how full the context is now; what came meanwhile may be enough for the next compression.
-    async fn finished(&self, id: TaskId, done: Done) -> Result<Finished, AppError> {
+    async fn finished(&self, id: TaskId, done: CompressionOutcome) -> Result<Finished, AppError> {
         let pressure = self.with(|store| store.pressure(id)).await?;
         self.keep_small(id, &pressure);
         Ok(Finished { done, pressure })
@@ -163,12 +168,12 @@ fn order(
     strategy: Strategy,
     caller: Caller,
     asked: String,
-) -> Result<Order, StoreError> {
+) -> Result<Job, StoreError> {
     if strategy == Strategy::Compact
         && policy.limit_source == LimitSource::Default
         && policy.target_tokens.is_none()
     {
         return Err(StoreError::LimitUnknown { id });
     }
-    Ok(Order { strategy, policy: Arc::new(policy), caller, asked, automatic: false })
+    Ok(Job { strategy, policy: Arc::new(policy), caller, asked, automatic: false })
 }

@@ -1,7 +1,7 @@
-//! What every layer of contextstore shares.
+//! The foundation that every layer of contextstore shares.
 //!
 //! # Layout
-//! - [`model`]: the nouns, and the one error type
+//! - [`model`]: the domain types, and the one error type
 //! - [`infra`]: files, clocks, sockets and metrics
 
 pub mod infra;

@@ -9,7 +9,7 @@ use clap::Args;
 use super::Failure;
 use super::config::ConfigFlags;
 use crate::config::Config;
-use crate::mask::{Finding, Masker};
+use crate::mask::{Masker, SecretLocation};
 
 /// Prints a text with its secrets masked, as the store would write it.
 ///
@@ -80,8 +80,8 @@ fn check(
     }
     let text = String::from_utf8_lossy(&bytes);
     let (mut line, mut at) = (1, 0);
-    let findings = masker.findings(&text);
-    for Finding { start, rule } in &findings {
+    let findings = masker.locate(&text);
+    for SecretLocation { start, rule } in &findings {
         line += text.as_bytes()[at..*start].iter().filter(|byte| **byte == b'\n').count();
         at = *start;
         writeln!(out, "{name}:{line}: {rule}")?;

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::config::ConfigError;
-use crate::mask::{Found, Masker};
+use crate::mask::{MaskCounts, Masker};
 use crate::model::in_full;
 use crate::serve::ServeError;
 use crate::telemetry::{self, TelemetryError};
@@ -116,7 +116,7 @@ impl Command {
 
 /// Masks a line of the log with the built-in rules, which need no configuration.
 fn masked(line: &str) -> String {
-    Masker::standard().text(line, &mut Found::default()).into_owned()
+    Masker::standard().text(line, &mut MaskCounts::default()).into_owned()
 }
 
 /// Runs the command of this process.

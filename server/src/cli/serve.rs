@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::Failure;
 use super::config::ConfigFlags;
 use crate::config::{Config, parse_duration};
-use crate::mask::Found;
+use crate::mask::MaskCounts;
 use crate::serve;
 use crate::telemetry;
 
@@ -43,7 +43,7 @@ impl Serve {
         let Self { flags, stop_with_stdin, stop_when_idle } = self;
         let config = Config::load(&flags.into())?;
         let masker = config.masking.masker().map_err(std::io::Error::other)?;
-        let mask = move |line: &str| masker.text(line, &mut Found::default()).into_owned();
+        let mask = move |line: &str| masker.text(line, &mut MaskCounts::default()).into_owned();
         telemetry::start(config.log.format, &config.log.level, mask)?;
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         if available_parallelism().is_ok_and(|processors| processors.get() < LEAST_WORKERS) {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{enums, settings};
 use crate::context::Pressure;
-use crate::mask::Found;
+use crate::mask::MaskCounts;
 use crate::model::{Holder, SummaryRecord, TaskConfig, TaskKey, TaskRow, TokenCounter};
 use crate::store::{AppendOutcome, ContextUsage, TaskInfo};
 
@@ -65,7 +65,7 @@ pub(super) fn appended(outcome: &AppendOutcome) -> pb::AppendMessageResponse {
     }
 }
 
-pub(super) fn masked(found: &Found) -> Vec<pb::MaskedSecrets> {
+pub(super) fn masked(found: &MaskCounts) -> Vec<pb::MaskedSecrets> {
     found.iter().map(|(rule, count)| pb::MaskedSecrets { rule: rule.to_owned(), count }).collect()
 }
 

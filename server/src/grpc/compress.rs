@@ -21,7 +21,7 @@ use super::service::{Reply, Service};
 use super::serving::Serving;
 use super::status::Refusal;
 use super::{answer, convert, enums, settings};
-use crate::compress::{Commit, Material, Order, Step, Told};
+use crate::compress::{CompactionCommit, CompactionOffer, CompressionStep, Job, MessageFile};
 use crate::context::{Settings, Strategy};
 use crate::model::{InvalidField, TaskId};
 
@@ -56,7 +56,7 @@ pub(super) async fn compress(
         let (events, receiver) = mpsc::channel(QUEUE);
         match serving.engine.find_compression(asked).await? {
             Found::Finished(finished) => drop(events.try_send(Ok(last(*finished)))),
-            Found::Order(order) => drop(tokio::spawn(run(Arc::clone(&serving), id, order, events))),
+            Found::Job(order) => drop(tokio::spawn(run(Arc::clone(&serving), id, order, events))),
         }
         Ok(Box::pin(items(receiver)))
     };
@@ -64,7 +64,7 @@ pub(super) async fn compress(
 }
 
 /// Compresses, and tells how far it is. It goes on if nobody listens.
-async fn run(serving: Arc<Serving>, id: TaskId, order: Order, events: mpsc::Sender<Item>) {
+async fn run(serving: Arc<Serving>, id: TaskId, order: Job, events: mpsc::Sender<Item>) {
     let tell = |step| {
         let event = Some(Event::Progress(progress(step)));
         let _ = events.try_send(Ok(pb::CompressResponse { event }));
@@ -79,15 +79,15 @@ fn items<T: Send + 'static>(
     unfold(receiver, |mut receiver| async { receiver.recv().await.map(|item| (item, receiver)) })
 }
 
-fn progress(step: Step) -> Progress {
+fn progress(step: CompressionStep) -> Progress {
     match step {
-        Step::Extracting { messages, tokens } => {
+        CompressionStep::Extracting { messages, tokens } => {
             Progress { stage: CompressStage::Extracting.into(), messages, tokens, ..Progress::default() }
         }
-        Step::Summarizing { messages, tokens, summary_tokens, attempt } => {
+        CompressionStep::Summarizing { messages, tokens, summary_tokens, attempt } => {
             Progress { stage: CompressStage::Summarizing.into(), messages, tokens, summary_tokens, attempt }
         }
-        Step::Publishing { messages, tokens, summary_tokens } => {
+        CompressionStep::Publishing { messages, tokens, summary_tokens } => {
             Progress { stage: CompressStage::Publishing.into(), messages, tokens, summary_tokens, attempt: 0 }
         }
     }
@@ -152,7 +152,7 @@ pub(super) async fn begin(
 
 /// What an agent has to know, and then the messages.
 fn told_lines(
-    told: Told,
+    told: CompactionOffer,
     expires: prost_types::Timestamp,
 ) -> impl Stream<Item = Result<pb::BeginCompactionResponse, Refusal>> + Send {
     let begun = pb::begin_compaction_response::Begun {
@@ -168,7 +168,7 @@ fn told_lines(
         output_refs: told.refs.clone(),
         retained: told.retained.clone().unwrap_or_default(),
     };
-    let lines: Material = told.material();
+    let lines: MessageFile = told.material();
     unfold((Some(begun), lines, 0, told), |(begun, lines, at, told)| async move {
         if let Some(begun) = begun {
             let event = Some(BegunEvent::Begun(begun));
@@ -200,7 +200,7 @@ pub(super) async fn commit(
     let mut plain = request.clone();
     (plain.request_id, plain.lease_generation) = (String::new(), 0);
     let asked = blake3::hash(&plain.encode_to_vec()).to_hex().to_string();
-    let commit = Commit {
+    let commit = CompactionCommit {
         token: request.token,
         summary: request.summary,
         retain: request.retain,

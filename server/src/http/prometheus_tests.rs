@@ -19,7 +19,7 @@ fn after(work: impl FnOnce()) -> String {
 }
 
 /// Touches every metric once.
-fn everything() -> Counted {
+fn everything() -> GaugeGuard {
     message_appended("github", "user");
     set_db_size(4096);
     request_ended("contextstore.v1.ContextStore", "AppendMessage", "OK", Duration::from_millis(3));

@@ -19,7 +19,7 @@ use tonic::transport::server::Connected;
 use super::until;
 use crate::config::{Listen, MAX_SOCKET_PATH};
 use crate::grpc::{Connection, Peer, Via};
-use crate::infra::metrics::{self, Counted};
+use crate::infra::metrics::{self, GaugeGuard};
 use crate::infra::net;
 
 /// Connections beyond the limit that are accepted, so that their calls get an error.
@@ -229,7 +229,7 @@ async fn accept(socket: &Socket, doors: &Doors, stopped: watch::Receiver<bool>) 
                         }
                     })),
                     heard: 0,
-                    _counted: metrics::connection(),
+                    _connection: metrics::connection(),
                     _open: doors.open.enter(),
                     _door: door,
                 });
@@ -263,7 +263,7 @@ pub(super) struct Accepted {
     /// The deadline for the preface and a permitted call; `None` once both have arrived.
     late: Option<Pin<Box<dyn Future<Output = Late> + Send>>>,
     heard: usize,
-    _counted: Counted,
+    _connection: GaugeGuard,
     _open: OpenConnection,
     _door: OwnedSemaphorePermit,
 }

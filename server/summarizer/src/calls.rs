@@ -1,274 +1,199 @@
-//! What an assistant does: the commands that it runs, the files that it reads and changes.
+//! Tool calls: the commands that are run, and the files that are read and changed.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::Call;
-use super::line::clean;
-use super::notes::{Note, Notes, Rank, hash};
-use super::scan::{Kind, tokens};
+use super::line::one_line;
+use super::notes::{Note, Notes, Priority};
 use super::section::Section;
 
 /// Longer values are content, not names.
 const LONGEST_VALUE: usize = 4096;
-/// Characters of a command, and of the arguments of another call.
-const LONGEST_COMMAND: usize = 160;
-const LONGEST_ARGUMENTS: usize = 140;
-/// Characters of what an output is labelled with.
+/// Characters of a command or a call, of what an output is labelled with, of the result there, and of a path.
+const LONGEST_CALL: usize = 160;
 const LONGEST_LABEL: usize = 80;
-/// Paths of one call, and bytes of a path.
-const MOST_PATHS: usize = 64;
+const LONGEST_RESULT: usize = 60;
 const LONGEST_PATH: usize = 240;
+/// Files of one call.
+const MOST_PATHS: usize = 64;
 
-/// Stands between a command and its result.
+/// Between a command and its result.
 pub(super) const RESULT: &str = " → ";
 
-/// What an output is of.
+/// The call that an output is of.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Source {
-    /// The command or the tool, as it is told.
+    /// The command, or the tool and its subject.
     pub(super) label: String,
-    /// The same for the same command; 0: none.
-    pub(super) command: u64,
     /// It shows what is in files: errors in it are not ours.
     pub(super) is_listing: bool,
-    /// The note of the command, which its result is added to.
-    told: Option<String>,
+    /// The note of the call, which its result is added to.
+    call: Option<String>,
 }
 
 impl Source {
     /// Returns the source of an output whose call is not known.
     pub(super) fn unknown(tool: &str) -> Self {
-        let label = clean(tool, LONGEST_LABEL, 0);
-        let is_listing = is_listing(tool);
-        Self { label, is_listing, ..Self::default() }
-    }
-
-    /// Returns the source of lines that stand between fences in a message.
-    pub(super) fn pasted(by_user: bool) -> Self {
-        Self { is_listing: !by_user, ..Self::default() }
+        Self { label: one_line(tool, LONGEST_LABEL, 0), is_listing: is_listing(tool), call: None }
     }
 }
 
-/// Takes a call, and tells what its output will be of.
+/// Takes a call; returns the source of its output.
 pub(super) fn take(notes: &mut Notes, call: &Call<'_>) -> Source {
-    let arguments = Arguments::of(call.arguments);
-    if let Some(command) = arguments.command(call.name) {
-        let is_listing = shows_files(&command);
-        let text = clean(&command, LONGEST_COMMAND, 0);
-        files_of(notes, &command, is_listing);
-        let told = (!is_listing).then(|| text.clone());
-        if !is_listing {
-            notes.add(Note::new(Section::Commands, text.clone(), Rank::Filler).named(&text));
-        }
-        let label = clean(&command, LONGEST_LABEL, 0);
-        return Source { command: hash(&label), label, is_listing, told };
+    let arguments = arguments(call.arguments);
+    let command = command(&arguments, call.name);
+    let files = if command.is_none() { add_files(notes, call, &arguments) } else { Vec::new() };
+    let is_listing = command.as_deref().map_or_else(|| is_listing(call.name), shows_files);
+    let about = files.into_iter().next_back();
+    let has_files = about.is_some();
+    let label = command.unwrap_or_else(|| {
+        let all = || arguments.iter().map(|(name, text)| format!("{name}={}", one_line(text, 60, 0)));
+        format!("{} {}", call.name, about.unwrap_or_else(|| all().collect::<Vec<_>>().join(" ")))
+    });
+    let text = one_line(&label, LONGEST_CALL, 0);
+    let call = (!is_listing && !has_files).then_some(text);
+    if let Some(text) = &call {
+        notes.add(Note::new(Section::Commands, text.clone(), Priority::Low).named(text));
     }
-    let done = what_is_done(call.name);
-    let (mut files, short) = (0, arguments.short());
-    let mut about = short.as_str();
-    for (name, path) in arguments.paths().take(MOST_PATHS) {
-        files += 1;
-        let leaves = name.starts_with("old") || name.starts_with("source") || name == "from" || name == "src";
-        match done {
-            Some("deleted") => notes.forget(Section::Files, path),
-            Some("moved") if leaves => notes.forget(Section::Files, path),
-            Some(done) => file(notes, path, Rank::Telling, Some(done)),
-            None => file(notes, path, Rank::Filler, None),
-        }
-        about = path;
-    }
-    files += patched(notes, call.arguments);
-    let is_listing = is_listing(call.name);
-    let told =
-        (files == 0 && !is_listing).then(|| clean(&format!("{} {short}", call.name), LONGEST_ARGUMENTS, 0));
-    if let Some(text) = &told {
-        notes.add(Note::new(Section::Commands, text.clone(), Rank::Filler).named(text));
-    }
-    let label = clean(&format!("{} {about}", call.name), LONGEST_LABEL, 0);
-    Source { command: hash(&label), label, is_listing, told }
+    Source { label: one_line(&label, LONGEST_LABEL, 0), is_listing, call }
 }
 
-/// Adds what a command came to, behind the command.
-pub(super) fn result(notes: &mut Notes, source: &Source, result: &str, is_wrong: bool) {
-    if let Some(command) = &source.told {
-        let rank = if is_wrong { Rank::Telling } else { Rank::Named };
-        notes.add(Note::new(Section::Commands, format!("{command}{RESULT}{result}"), rank).named(command));
+/// Adds the result of a call behind it.
+pub(super) fn add_result(notes: &mut Notes, source: &Source, result: &str, is_error: bool) {
+    if let Some(call) = &source.call {
+        let priority = if is_error { Priority::High } else { Priority::Medium };
+        notes.add(Note::new(Section::Commands, format!("{call}{RESULT}{result}"), priority).named(call));
     }
 }
 
-/// Adds the line of a stored output: what it is of, its result, and its ref.
-pub(super) fn stored(notes: &mut Notes, output_ref: &str, source: &Source, result: Option<&str>) {
-    const LONGEST_RESULT: usize = 60;
-    let mut text = source.label.clone();
-    if let Some(result) = result {
-        let result = clean(result, LONGEST_RESULT, 0);
-        text = if text.is_empty() { result } else { format!("{text}, {result}") };
-    }
-    let text = if text.is_empty() { output_ref.to_owned() } else { format!("{text}: {output_ref}") };
-    notes.add(Note::new(Section::Refs, text, Rank::Telling).named(output_ref));
+/// Adds the line of a stored output: its source, its result, and its ref.
+pub(super) fn add_ref(notes: &mut Notes, output_ref: &str, source: &Source, result: Option<&str>) {
+    let result = result.map(|result| one_line(result, LONGEST_RESULT, 0)).unwrap_or_default();
+    let parts = [source.label.as_str(), &result].into_iter().filter(|part| !part.is_empty());
+    let label = parts.collect::<Vec<_>>().join(", ");
+    let text = if label.is_empty() { output_ref.to_owned() } else { format!("{label}: {output_ref}") };
+    notes.add(Note::new(Section::Refs, text, Priority::High).named(output_ref));
 }
 
-/// Adds a file, and what was done to it.
-pub(super) fn file(notes: &mut Notes, path: &str, rank: Rank, done: Option<&str>) {
-    const GENERATED: [&str; 6] =
-        ["node_modules/", "target/debug/", "target/release/", ".git/", "site-packages/", "__pycache__"];
-    if path.len() > LONGEST_PATH || path == "/dev/null" {
+/// Adds a file, and what was done to it. A file that is only read keeps what is known of it.
+pub(super) fn add_file(notes: &mut Notes, path: &str, priority: Priority, done: &str) {
+    let name = one_line(path, LONGEST_PATH, 0);
+    if done.is_empty() && notes.has(Section::Files, &name) {
         return;
     }
-    let rank = if GENERATED.iter().any(|folder| path.contains(folder)) { Rank::Filler } else { rank };
-    let name = clean(path, LONGEST_PATH, 0);
-    let known = notes.named(Section::Files, &name).map(|note| note.text.clone());
-    let text = match (done, known) {
-        (Some("changed"), Some(known)) if known.ends_with("(created)") => known,
-        (Some(done), _) => format!("{name} ({done})"),
-        (None, Some(known)) => known,
-        (None, None) => name.clone(),
+    let text = if done.is_empty() { name.clone() } else { format!("{name} ({done})") };
+    notes.add(Note::new(Section::Files, text, priority).named(&name));
+}
+
+/// Returns the short arguments of a call by name, each item of a list by itself. What is no JSON is one text without a name.
+fn arguments(arguments: &str) -> Vec<(String, String)> {
+    let Ok(fields) = serde_json::from_str::<BTreeMap<String, Value>>(arguments) else {
+        return vec![(String::new(), arguments[..arguments.floor_char_boundary(LONGEST_VALUE)].to_owned())];
     };
-    notes.add(Note::new(Section::Files, text, rank).named(&name));
-}
-
-/// What a call was given: its short texts by name. Arguments that are no JSON are one text without a name.
-struct Arguments(Vec<(String, String)>);
-
-impl Arguments {
-    fn of(arguments: &str) -> Self {
-        let Ok(fields) = serde_json::from_str::<BTreeMap<String, Value>>(arguments) else {
-            return Self(vec![(
-                String::new(),
-                arguments[..arguments.floor_char_boundary(LONGEST_VALUE)].to_owned(),
-            )]);
-        };
-        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let texts = fields.into_iter().flat_map(|(name, value)| match value.as_array() {
-            Some(items) => items.iter().map(|item| (name.clone(), text(item))).collect(),
-            None => vec![(name, text(&value))],
-        });
-        Self(texts.filter(|(_, text)| text.len() <= LONGEST_VALUE).collect())
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mut texts = Vec::new();
+    for (name, value) in fields {
+        match value.as_array() {
+            Some(items) => texts.extend(items.iter().map(|item| (name.clone(), text(item)))),
+            None => texts.push((name, text(&value))),
+        }
     }
-
-    /// The command line, if it is one.
-    fn command(&self, tool: &str) -> Option<String> {
-        const NAMES: [&str; 7] =
-            ["command", "cmd", "script", "commands", "shell_command", "bash", "command_line"];
-        const SHELLS: [&str; 8] = ["bash", "shell", "exec", "run", "terminal", "command", "sh", "execute"];
-        const WRAPPERS: [&str; 8] = ["bash", "sh", "zsh", "-c", "-lc", "-l", "/bin/bash", "/bin/sh"];
-        let is_one = |name: &str| NAMES.contains(&name) || name.is_empty() && has_part(tool, &SHELLS);
-        let words = self.0.iter().filter(|(name, text)| is_one(name) && !WRAPPERS.contains(&text.as_str()));
-        let words: Vec<&str> = words.map(|(_, text)| text.as_str()).collect();
-        (!words.is_empty()).then(|| words.join(" "))
-    }
-
-    /// The paths, by the names of their arguments. A message goes to somebody, not to a file.
-    fn paths(&self) -> impl Iterator<Item = &(String, String)> {
-        const NAMED: [&str; 9] =
-            ["path", "file", "filename", "filepath", "dir", "directory", "folder", "source", "destination"];
-        let by_name = |name: &str| has_part(name, &NAMED) || matches!(name, "from" | "to" | "src" | "dst");
-        let is_path =
-            |text: &str| text.len() > 2 && !text.contains(['\n', '@']) && text.contains(['/', '.', '\\']);
-        self.0.iter().filter(move |(name, text)| by_name(name) && is_path(text))
-    }
-
-    /// All of it on one line.
-    fn short(&self) -> String {
-        let told = |(name, text): &(String, String)| {
-            let text = clean(text, 60, 0);
-            if name.is_empty() { text } else { format!("{name}={text}") }
-        };
-        self.0.iter().take(6).map(told).collect::<Vec<_>>().join(" ")
-    }
+    texts.retain(|(_, text)| text.len() <= LONGEST_VALUE);
+    texts
 }
 
-/// The words of a name: `read_file`, `readFile`.
-fn has_part(name: &str, words: &[&str]) -> bool {
-    let name = &name[..name.floor_char_boundary(100)];
-    let starts = |at: &usize| *at == 0 || name.as_bytes()[*at].is_ascii_uppercase();
-    let cuts: Vec<usize> = (0..name.len()).filter(|at| name.is_char_boundary(*at)).filter(starts).collect();
-    let ends = cuts.iter().copied().skip(1).chain([name.len()]);
-    let parts =
-        cuts.iter().zip(ends).flat_map(|(start, end)| name[*start..end].split(['_', '-', '.', '/', ' ']));
-    parts.into_iter().any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
+/// Returns the command line of a call, if it has one.
+fn command(arguments: &[(String, String)], tool: &str) -> Option<String> {
+    const NAMES: &str = "command cmd script commands shell_command bash command_line";
+    const SHELLS: &str = "bash shell exec run terminal command sh execute";
+    const WRAPPERS: &str = "bash sh zsh -c -lc -l /bin/bash /bin/sh";
+    let is_command = |name: &str| is_in(NAMES, name) || name.is_empty() && has_word(tool, SHELLS);
+    let words = arguments.iter().filter(|(name, text)| is_command(name) && !is_in(WRAPPERS, text));
+    let words: Vec<&str> = words.map(|(_, text)| text.as_str()).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Whether a tool shows what is there and changes nothing.
-fn is_listing(tool: &str) -> bool {
-    const SHOW: [&str; 11] =
-        ["read", "cat", "view", "grep", "ls", "glob", "tree", "diff", "rg", "search", "find"];
-    const MAY_SHOW: [&str; 6] = ["open", "list", "show", "browse", "get", "fetch"];
-    const FILES: [&str; 9] =
-        ["file", "files", "dir", "directory", "folder", "code", "repo", "content", "contents"];
-    has_part(tool, &SHOW) && !has_part(tool, &["log", "logs"])
-        || has_part(tool, &MAY_SHOW) && has_part(tool, &FILES)
-}
-
-fn what_is_done(tool: &str) -> Option<&'static str> {
-    const DONE: [(&[&str], &str); 4] = [
-        (&["delete", "remove", "unlink", "rm"], "deleted"),
-        (&["rename", "move", "mv"], "moved"),
-        (&["create", "mkdir", "new"], "created"),
-        // An existing file may be written too: it is certain only that it changed.
-        (
-            &["edit", "write", "patch", "replace", "insert", "append", "apply", "update", "modify", "str"],
-            "changed",
-        ),
-    ];
-    DONE.iter().find(|(words, _)| has_part(tool, words)).map(|(_, done)| *done)
-}
-
-/// Adds the files that a patch names, and tells how many they are.
-fn patched(notes: &mut Notes, arguments: &str) -> usize {
-    const MARKS: [(&str, &str); 4] = [
+/// Adds the files of a call, and returns them: those among its arguments, and those that a patch names.
+fn add_files(notes: &mut Notes, call: &Call<'_>, arguments: &[(String, String)]) -> Vec<String> {
+    const PATHS: &str = "path file filename filepath dir directory folder source destination from to src dst";
+    const PATCHES: [(&str, &str); 4] = [
         ("*** Update File: ", "changed"),
         ("*** Add File: ", "created"),
         ("*** Delete File: ", "deleted"),
         ("+++ b/", "changed"),
     ];
-    let mut files = 0;
-    for (mark, done) in MARKS {
-        for at in memchr::memmem::find_iter(arguments.as_bytes(), mark).take(MOST_PATHS) {
-            let rest = &arguments[at + mark.len()..];
-            let rest = &rest[..rest.floor_char_boundary(LONGEST_PATH + 1)];
+    let done = done_by(call.name);
+    // A message goes to somebody, not to a file.
+    let is_path =
+        |text: &str| text.len() > 2 && !text.contains(['\n', '@']) && text.contains(['/', '.', '\\']);
+    let paths = arguments.iter().filter(|(name, text)| has_word(name, PATHS) && is_path(text));
+    let mut files: Vec<(String, &str)> = paths.map(|(_, path)| (path.clone(), done)).collect();
+    for (mark, done) in PATCHES {
+        for (at, _) in call.arguments.match_indices(mark).take(MOST_PATHS) {
             // The arguments are JSON: a line ends with an escape.
-            let path = rest.split(['\n', '\\', '"']).next().unwrap_or_default().trim();
-            files += usize::from(!path.is_empty());
-            match done {
-                _ if path.is_empty() => {}
-                "deleted" => notes.forget(Section::Files, path),
-                _ => file(notes, path, Rank::Telling, Some(done)),
-            }
+            let path = call.arguments[at + mark.len()..].split(['\n', '\\', '"']).next().unwrap_or_default();
+            files.push((path.trim().to_owned(), done));
         }
     }
-    files
+    files.retain(|(path, _)| !path.is_empty() && path.len() <= LONGEST_PATH);
+    for (path, done) in files.iter().take(MOST_PATHS) {
+        let priority = if done.is_empty() { Priority::Low } else { Priority::High };
+        add_file(notes, path, priority, done);
+    }
+    files.into_iter().map(|(path, _)| path).collect()
 }
 
-/// Adds the files that a command names.
-fn files_of(notes: &mut Notes, command: &str, is_listing: bool) {
-    let head = &command[..command.floor_char_boundary(LONGEST_VALUE)];
-    let mut paths = Vec::new();
-    tokens(head, |kind, range| {
-        if kind == Kind::Path && !head[range.clone()].ends_with('/') && paths.len() < MOST_PATHS {
-            paths.push(&head[range]);
-        }
-    });
-    let rank = if is_listing { Rank::Filler } else { Rank::Named };
-    paths.iter().for_each(|path| file(notes, path, rank, None));
-}
-
-/// Whether a command line only shows files.
-fn shows_files(command: &str) -> bool {
-    const SHOW: [&str; 16] = [
-        "cat", "sed", "head", "less", "more", "grep", "rg", "ls", "find", "tree", "awk", "wc", "bat", "fd",
-        "ag", "nl",
+/// Returns what a tool does to files; empty: nothing.
+fn done_by(tool: &str) -> &'static str {
+    const DONE: [(&str, &str); 4] = [
+        ("delete remove unlink rm", "deleted"),
+        ("rename move mv", "moved"),
+        ("create mkdir new", "created"),
+        // An existing file may be written too: it is certain only that it changed.
+        ("edit write patch replace insert append apply update modify str", "changed"),
     ];
+    DONE.into_iter().find(|(words, _)| has_word(tool, words)).map_or("", |(_, done)| done)
+}
+
+/// Returns whether a tool shows what is there and changes nothing.
+fn is_listing(tool: &str) -> bool {
+    const SHOWS: &str = "read cat view grep ls glob tree diff rg search find";
+    const MAY_SHOW: &str = "open list show browse get fetch";
+    const FILES: &str = "file files dir directory folder code repo content contents";
+    let shows_files = has_word(tool, MAY_SHOW) && has_word(tool, FILES);
+    (has_word(tool, SHOWS) || shows_files) && !has_word(tool, "log logs")
+}
+
+/// Returns whether a command line only shows files.
+fn shows_files(command: &str) -> bool {
+    const SHOWS: &str = "cat sed head less more grep rg ls find tree awk wc bat fd ag nl";
     let mut rest = command;
     // What stands before `&&` is only where it happens.
-    while let Some(behind) = rest.trim_start().strip_prefix("cd ").and_then(|rest| rest.split_once("&&")) {
-        rest = behind.1;
+    while let Some((_, behind)) = rest.trim_start().strip_prefix("cd ").and_then(|rest| rest.split_once("&&"))
+    {
+        rest = behind;
     }
     let mut words = rest.split_whitespace().skip_while(|word| word.contains('=') || *word == "sudo");
     match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
-        ("git", second) => matches!(second, "diff" | "show" | "log" | "grep" | "blame"),
-        (first, _) => SHOW.contains(&first) && !rest.contains(" -i "),
+        ("git", second) => is_in("diff show log grep blame", second),
+        (first, _) => is_in(SHOWS, first) && !rest.contains(" -i "),
     }
+}
+
+/// Returns whether a name like `read_file` or `readFile` has one of these words.
+fn has_word(name: &str, list: &str) -> bool {
+    let mut words = String::new();
+    for c in name.chars().take(100) {
+        if c.is_ascii_uppercase() || !c.is_alphanumeric() {
+            words.push(' ');
+        }
+        words.extend(c.is_alphanumeric().then(|| c.to_ascii_lowercase()));
+    }
+    words.split_whitespace().any(|word| is_in(list, word))
+}
+
+fn is_in(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|one| one == word)
 }

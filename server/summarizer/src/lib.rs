@@ -1,32 +1,31 @@
-//! The built-in summariser: from a stream of messages it keeps what an agent must still know, without a model, and tells it
+//! The built-in summariser: from a stream of messages it keeps what an agent must still know, without a model, and writes it
 //! in sections within a budget of tokens. It reads each message once, in time that grows with its length, and holds no more
 //! than a budget's worth of lines. No I/O; what is summarised, and when, is decided elsewhere.
 
+mod assistant;
 mod calls;
-mod cues;
-mod fill;
-mod lexicon;
+mod keywords;
 mod line;
+mod names;
 mod notes;
 mod outputs;
-mod said;
-mod scan;
 mod section;
-mod split;
+mod selection;
+mod sentences;
 #[cfg(test)]
 mod tests;
-mod words;
-mod wrong;
+mod user;
 
 use std::collections::VecDeque;
 
 use calls::Source;
-use cues::Cues;
-use fill::Asked;
-use notes::{Note, Notes, Rank};
-use said::{Marks, Said};
+use keywords::Keywords;
+use line::one_line;
+use notes::{Note, Notes, Priority};
 pub use section::{Section, Sections};
-use split::{Unit, units};
+use selection::Requests;
+use sentences::{Unit, units};
+use user::Statement;
 
 use contextstore_base::model;
 use contextstore_policy::context;
@@ -50,7 +49,7 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Whether it only says that an output was trimmed.
+    /// Returns whether it only says that an output was trimmed.
     pub fn is_trimmed(&self) -> bool {
         self.seq > 0 && self.role == Role::Tool && self.text.starts_with(TRIMMED)
     }
@@ -85,27 +84,27 @@ pub struct Extractor {
     budget: u64,
     counter: TokenCounter,
     notes: Notes,
-    /// The goal, and what the user asked for last if that is something else.
-    asked: Asked,
+    requests: Requests,
     /// What the model asked last, if its newest message asks.
     question: Option<String>,
     /// The model's newest message says that something is done.
     is_done: bool,
-    /// Calls whose results are still to come.
+    /// Calls whose results are still to come, by tool.
     calls: VecDeque<(String, Source)>,
-    /// What was said last, for when there is nothing else.
+    /// The last line of anybody, for when there is nothing else.
     last: String,
-    /// Whether stored outputs are told.
-    refs: bool,
+    with_refs: bool,
 }
 
 /// Calls of one message that are remembered.
 const MOST_CALLS: usize = 256;
-/// Stands between an answer and what it answers.
-const ANSWERS: &str = " [re: ";
+/// Characters of a line of which nothing else is known, of a question, and of a sentence of another summary.
+const LONGEST_LAST: usize = 400;
+const LONGEST_QUESTION: usize = 160;
+const LONGEST_OF_OTHERS: usize = 700;
 
 impl Extractor {
-    /// `budget`: tokens that the finished text may have, by `counter`.
+    /// Returns an empty summary; its text may have `budget` tokens, by `counter`.
     pub fn new(budget: u64, counter: TokenCounter) -> Self {
         const LEAST: usize = 32 << 10;
         const MOST: usize = 4 << 20;
@@ -114,268 +113,227 @@ impl Extractor {
             budget,
             counter,
             notes: Notes::new(room),
-            asked: Asked::default(),
+            requests: Requests::default(),
             question: None,
             is_done: false,
             calls: VecDeque::new(),
             last: String::new(),
-            refs: true,
+            with_refs: true,
         }
     }
 
-    /// For another task, in which stored outputs cannot be read.
+    /// Leaves out stored outputs, for another task, which cannot read them.
     #[must_use]
     pub fn without_refs(self) -> Self {
-        Self { refs: false, ..self }
+        Self { with_refs: false, ..self }
     }
 
     /// Takes in an earlier summary: one of ours section by section, any other text as something important.
     pub fn previous(&mut self, summary: &str) {
         let text = without_title(summary);
-        if text.is_empty() {
-            return;
-        }
-        self.notes.next_message();
         self.remember(text);
-        let mut asked = Asked::default();
-        section::read(text, |section, line| self.recall(section, line, &mut asked));
-        if !asked.goal.is_empty() || !asked.request.is_empty() {
+        let mut requests = Requests::default();
+        section::read(text, |section, line| self.recall(section, line, &mut requests));
+        if !requests.goal.is_empty() || !requests.current.is_empty() {
             self.retire_goal();
-            self.asked = asked;
+            self.requests = requests;
         }
     }
 
-    /// Takes in what was known in a task before this one: what was asked for there is not the goal here.
+    /// Takes in the summary of a task before this one: the request there is not the goal here.
     pub fn inherited(&mut self, summary: &str) {
         self.previous(summary);
         self.retire_goal();
     }
 
-    /// Notes that something failed which is not among the messages.
+    /// Takes in an error that is not among the messages.
     pub fn failed(&mut self, error: &str) {
-        self.notes.next_message();
-        self.notes.add(Note::new(Section::Errors, line::clean(error, 400, 0), Rank::Telling));
+        self.notes.add(Note::new(Section::Errors, one_line(error, LONGEST_LAST, 0), Priority::High));
     }
 
-    /// Takes the next message.
+    /// Takes in the next message.
     pub fn take(&mut self, piece: &Piece<'_>) {
         if piece.seq == 0 {
             self.previous(piece.text);
             return;
         }
-        self.notes.next_message();
         self.remember(piece.text);
         match piece.role {
-            Role::System | Role::Developer => self.rules(piece.text),
+            Role::System | Role::Developer => self.add_statements(user::read(piece.text).0),
             Role::User => match piece.text.strip_prefix(LATE).and_then(|late| late.split_once(']')) {
                 Some((tool, text)) => {
                     outputs::take(&mut self.notes, text, &Source::unknown(tool));
                 }
-                None => self.user(piece.text, false),
+                None => self.user(piece.text),
             },
-            Role::Assistant => {
-                self.model(piece.text);
-                self.calls.clear();
-                for call in piece.calls.iter().take(MOST_CALLS) {
-                    if self.last.is_empty() {
-                        self.last = line::clean(call.name, 80, 0);
-                    }
-                    let source = calls::take(&mut self.notes, call);
-                    self.calls.push_back((call.name.to_owned(), source));
-                }
-            }
+            Role::Assistant => self.assistant(piece),
             Role::Tool => {
                 let source = self.source(piece.tool_name);
                 let result = outputs::take(&mut self.notes, piece.text, &source);
-                if let Some(output_ref) = piece.output_ref.filter(|_| self.refs) {
-                    calls::stored(&mut self.notes, output_ref, &source, result.as_deref());
+                if let Some(output_ref) = piece.output_ref.filter(|_| self.with_refs) {
+                    calls::add_ref(&mut self.notes, output_ref, &source, result.as_deref());
                 }
             }
         }
     }
 
-    /// Takes a message that stays in the view: what the user asks for there is the current request, told in short.
+    /// Takes in a message that stays in the view: what the user asks for there is the current request, in short.
     pub fn stays(&mut self, piece: &Piece<'_>) {
         if piece.role == Role::User && !piece.text.starts_with(LATE) {
-            self.notes.next_message();
-            self.user(piece.text, true);
+            let mut request = self.take_request(&mut user::read(piece.text).0);
+            user::shorten(&mut request);
+            self.set_request(piece.text, request);
         }
     }
 
     /// Returns the goal, the current request and the user's instructions alone.
     pub fn finish_users(mut self) -> Extract {
-        self.notes.keep(|note| note.section == Section::Constraints && note.rank >= Rank::Telling);
         self.last.clear();
-        self.finish()
+        self.select(|note| note.section == Section::Constraints && note.priority >= Priority::High)
     }
 
     /// Returns the summary.
     pub fn finish(self) -> Extract {
-        let (budget, counter) = (self.budget, self.counter);
-        let mut sections = fill::fill(self.asked, self.notes.into_list(), budget, counter);
-        if sections == Sections::default() && !self.last.is_empty() {
-            let last = Note::new(Section::Facts, self.last, Rank::Filler);
-            sections = fill::fill(Asked::default(), vec![last], budget, counter);
+        self.select(|_| true)
+    }
+
+    fn select(self, is_wanted: impl Fn(&Note) -> bool) -> Extract {
+        let mut notes = self.notes.into_list();
+        notes.retain(is_wanted);
+        if notes.is_empty() && !self.last.is_empty() {
+            notes.push(Note::new(Section::Facts, self.last, Priority::Low));
         }
+        let sections = selection::select(&self.requests, &notes, self.budget, self.counter);
         Extract { text: sections.to_text(), sections }
     }
 
-    /// Takes a system message that came later.
-    fn rules(&mut self, text: &str) {
-        for said in said::user(text, |_| ()) {
-            self.notes.add(Note::new(Section::Constraints, said.text, said.rank));
+    /// Takes in a message of the user.
+    fn user(&mut self, text: &str) {
+        let (mut statements, code) = user::read(text);
+        if !code.is_empty() {
+            outputs::take(&mut self.notes, &code, &Source::default());
         }
+        let question = self.question.take().filter(|_| statements.len() <= 1);
+        if let Some(answer) = question.and_then(|question| user::answer(text, &question)) {
+            self.notes.add(answer);
+            return;
+        }
+        let request = self.take_request(&mut statements);
+        let rest = self.set_request(text, request);
+        self.add_statements(rest);
+        self.add_statements(statements);
     }
 
-    /// Takes a message of the user. What it asks for is the current request from now on, and the goal if there is none yet or
-    /// another task begins; the earlier request becomes one of the instructions, in its old place. Of a message that stays in
-    /// the view nothing else is told.
-    fn user(&mut self, text: &str, stays: bool) {
-        let mut code = Vec::new();
-        let mut said = said::user(text, |line| code.push(line));
-        let question = self.question.take().filter(|_| is_short_answer(text, &said));
-        if !stays {
-            outputs::pasted(&mut self.notes, text, &code, true);
-            self.mention(text, Rank::Telling);
-            if let Some(question) = question {
-                let text = format!("{}{ANSWERS}{question}]", line::clean(text, 200, 0));
-                self.notes.add(Note::new(Section::Constraints, text, Rank::Firm));
-                return;
-            }
+    /// Takes the request out of a message. The first message is one, whatever it says.
+    fn take_request(&self, statements: &mut Vec<Statement>) -> Vec<Statement> {
+        let request = user::take_request(statements);
+        let is_first = request.is_empty() && self.requests.goal.is_empty();
+        if is_first { std::mem::take(statements) } else { request }
+    }
+
+    /// Sets the current request, and the goal if there is none yet or another task begins: the message says so, or the model
+    /// has said that it is done and the user goes on. The earlier request becomes an instruction, in its old place. Returns
+    /// what of the request is not in the goal.
+    fn set_request(&mut self, text: &str, mut request: Vec<Statement>) -> Vec<Statement> {
+        if request.is_empty() {
+            return request;
         }
-        let mut request = said::request(&mut said);
-        if self.asked.goal.is_empty() && request.is_empty() {
-            request = std::mem::take(&mut said);
-        }
-        if stays {
-            said::shorten(&mut request);
-        }
-        let cues = Cues::of(&text[..text.floor_char_boundary(400)]);
-        let begins = self.asked.goal.is_empty() || self.is_new_task(cues);
-        if !request.is_empty() && begins {
+        let keywords = Keywords::of(&text[..text.floor_char_boundary(400)]);
+        let is_next = self.is_done && keywords.any(Keywords::NEXT);
+        if self.requests.goal.is_empty() || keywords.any(Keywords::NEW_TASK) || is_next {
             self.retire_goal();
-            let goal = said::goal(&mut request);
-            self.asked.goal = goal.into_iter().map(|said| self.note(said)).collect();
-        } else if !request.is_empty() {
-            self.retire_request();
-            self.asked.request = request.drain(..).map(|said| self.note(said)).collect();
+            self.requests.goal = self.date(user::take_goal(&mut request));
+            return request;
         }
-        for said in request.into_iter().chain(said).filter(|_| !stays) {
-            let note = self.note(said);
-            self.notes.add(note);
-        }
+        self.retire_request();
+        self.requests.current = self.date(request);
+        Vec::new()
     }
 
-    /// Whether a request begins another task: it says so, or the model has said that it is done and the user goes on.
-    fn is_new_task(&self, cues: Cues) -> bool {
-        cues.any(Cues::NEW_TASK) || self.is_done && cues.any(Cues::NEXT)
-    }
-
-    /// Takes a message of the model.
-    fn model(&mut self, text: &str) {
+    /// Takes in a message of the model, and its calls.
+    fn assistant(&mut self, piece: &Piece<'_>) {
         (self.question, self.is_done) = (None, false);
-        let mut code = Vec::new();
-        units(text, |unit| match unit {
-            Unit::Sentence(sentence) => {
-                let marks = Marks::of(sentence);
-                self.question = said::is_question(sentence).then(|| line::clean(sentence, 160, 0));
-                self.is_done |= marks.cues.any(Cues::DONE) && !marks.cues.any(Cues::OPEN);
-                if let Some((section, rank)) = said::of_model(sentence, marks) {
-                    self.notes.add(model_note(section, sentence, rank));
-                }
-            }
-            Unit::Code(line) => code.push(line),
-        });
-        outputs::pasted(&mut self.notes, text, &code, false);
-        self.mention(text, Rank::Named);
-    }
-
-    /// Adds the files that a message names.
-    fn mention(&mut self, text: &str, rank: Rank) {
-        scan::tokens(text, |kind, range| {
-            if kind == scan::Kind::Path {
-                calls::file(&mut self.notes, &text[range], rank, None);
+        units(piece.text, |unit| {
+            let Unit::Sentence { text, .. } = unit else { return };
+            let keywords = Keywords::of(text);
+            self.question = user::is_question(text).then(|| one_line(text, LONGEST_QUESTION, 0));
+            self.is_done |= keywords.any(Keywords::DONE) && !keywords.any(Keywords::OPEN);
+            if let Some(note) = assistant::note(text, keywords) {
+                self.notes.add(note);
             }
         });
+        self.calls.clear();
+        for call in piece.calls.iter().take(MOST_CALLS) {
+            if self.last.is_empty() {
+                self.remember(call.name);
+            }
+            self.calls.push_back((call.name.to_owned(), calls::take(&mut self.notes, call)));
+        }
     }
 
-    /// Takes a line of an earlier summary; none: of no section of ours.
-    fn recall(&mut self, section: Option<Section>, line: &str, asked: &mut Asked) {
+    /// Takes in a line of an earlier summary; without a section it is of no summary of ours.
+    fn recall(&mut self, section: Option<Section>, line: &str, requests: &mut Requests) {
         let notes = &mut self.notes;
-        notes.next_message();
+        let text = line.to_owned();
         match section {
-            Some(Section::Goal | Section::Request) if line == section::AS_THE_GOAL => {}
-            None => split::sentences(line, |text| {
-                notes.add(Note::new(Section::Facts, line::clean(text, 700, 0), Rank::Firm));
+            None => sentences::sentences(line, |text| {
+                let text = one_line(text, LONGEST_OF_OTHERS, 0);
+                notes.add(Note::new(Section::Facts, text, Priority::Critical));
             }),
-            Some(Section::Goal | Section::Request | Section::Constraints | Section::Later) => {
-                let is_whole = line.ends_with(']') && line.contains(ANSWERS);
-                let mut add = |text: &str| {
-                    let rank = said::of_user(text, Marks::of(text)).unwrap_or(Rank::Filler);
-                    let rank = if is_whole { Rank::Firm } else { rank };
-                    let mut note = user_note(text.to_owned(), rank);
-                    notes.date(&mut note);
-                    match section {
-                        Some(Section::Goal) => asked.goal.push(note),
-                        Some(Section::Request) => asked.request.push(note),
-                        _ => notes.add(note),
-                    }
-                };
-                if is_whole { add(line) } else { split::sentences(line, add) }
+            Some(Section::Goal | Section::Request) if line == section::AS_THE_GOAL => {}
+            Some(section) if section.is_of_user() => {
+                let mut note = user::recall(line).into_note();
+                notes.date(&mut note);
+                if section == Section::Goal {
+                    requests.goal.push(note);
+                } else if section == Section::Request {
+                    requests.current.push(note);
+                } else {
+                    notes.add(note);
+                }
             }
             Some(Section::Files) => {
-                let done =
-                    line.rsplit_once(" (").and_then(|(path, done)| Some((path, done.strip_suffix(')')?)));
-                match done {
-                    Some((path, done)) => calls::file(notes, path, Rank::Telling, Some(done)),
-                    None => calls::file(notes, line, Rank::Named, None),
-                }
+                let path = line.split(" (").next().unwrap_or_default();
+                let priority = if path == line { Priority::Low } else { Priority::High };
+                notes.add(Note::new(Section::Files, text, priority).named(path));
             }
             Some(Section::Commands) => {
                 let command = line.split(calls::RESULT).next().unwrap_or_default();
-                notes.add(Note::new(Section::Commands, line.to_owned(), Rank::Named).named(command));
+                notes.add(Note::new(Section::Commands, text, Priority::Medium).named(command));
             }
-            Some(Section::Errors) => outputs::recall(notes, line),
             Some(Section::Refs) => {
-                let name = line.rsplit(' ').next().unwrap_or_default();
-                if self.refs {
-                    notes.add(Note::new(Section::Refs, line.to_owned(), Rank::Telling).named(name));
+                let output_ref = line.rsplit(": ").next().unwrap_or_default();
+                if self.with_refs {
+                    notes.add(Note::new(Section::Refs, text, Priority::High).named(output_ref));
                 }
             }
-            Some(section @ Section::Facts) if line.contains(calls::RESULT) => {
-                notes.add(Note::new(section, line.to_owned(), Rank::Filler));
-            }
-            Some(section @ (Section::Decisions | Section::Facts | Section::Changes | Section::Pending)) => {
-                split::sentences(line, |text| {
-                    let rank = said::of_model(text, Marks::of(text)).map_or(Rank::Filler, |(_, rank)| rank);
-                    notes.add(model_note(section, text, rank));
-                });
-            }
+            Some(Section::Errors) => outputs::recall(notes, line),
+            Some(section) => notes.add(assistant::recall(section, line)),
         }
     }
 
-    fn note(&mut self, said: Said) -> Note {
-        let mut note = user_note(said.text, said.rank);
-        self.notes.date(&mut note);
-        note
+    fn add_statements(&mut self, statements: Vec<Statement>) {
+        statements.into_iter().for_each(|statement| self.notes.add(statement.into_note()));
     }
 
-    /// The goal and the request are instructions like others from now on.
+    /// Returns statements as notes with their place in the order.
+    fn date(&mut self, statements: Vec<Statement>) -> Vec<Note> {
+        let mut dated: Vec<Note> = statements.into_iter().map(Statement::into_note).collect();
+        dated.iter_mut().for_each(|note| self.notes.date(note));
+        dated
+    }
+
+    /// Makes the goal and the current request instructions like others.
     fn retire_goal(&mut self) {
         self.retire_request();
-        std::mem::take(&mut self.asked.goal).into_iter().for_each(|note| self.retire(note));
+        std::mem::take(&mut self.requests.goal).into_iter().for_each(|note| self.notes.add(note));
     }
 
     fn retire_request(&mut self) {
-        std::mem::take(&mut self.asked.request).into_iter().for_each(|note| self.retire(note));
+        std::mem::take(&mut self.requests.current).into_iter().for_each(|note| self.notes.add(note));
     }
 
-    fn retire(&mut self, note: Note) {
-        let rank = note.rank.max(Rank::Telling);
-        self.notes.add(Note { section: Section::Constraints, rank, ..note });
-    }
-
-    /// Whose result comes next: results come in the order of their calls, or say of which tool they are.
+    /// Returns the source of the next result: results come in the order of their calls, or say of which tool they are.
     fn source(&mut self, tool: Option<&str>) -> Source {
         let place = tool.and_then(|tool| self.calls.iter().position(|(name, _)| name == tool)).unwrap_or(0);
         let found = self.calls.remove(place).map(|(_, source)| source);
@@ -383,47 +341,14 @@ impl Extractor {
     }
 
     fn remember(&mut self, text: &str) {
-        const LONGEST: usize = 400;
-        let head = &text[..text.floor_char_boundary(LONGEST * 4)];
-        let line = line::clean(head, LONGEST, 0);
+        let line = one_line(text, LONGEST_LAST, 0);
         if !line.is_empty() {
             self.last = line;
         }
     }
 }
 
-/// A sentence of the user. The same setting with a new value replaces the older one.
-fn user_note(text: String, rank: Rank) -> Note {
-    let setting = outputs::setting(text.trim_end_matches('.')).map(|name| format!("{name}="));
-    let note = Note::new(Section::Constraints, text, rank);
-    match setting {
-        Some(name) => note.named(&name),
-        None => note,
-    }
-}
-
-/// A sentence of the model. The same item of a list of tasks replaces the older one, be it ticked off or not.
-fn model_note(section: Section, sentence: &str, rank: Rank) -> Note {
-    let note = Note::new(section, line::clean(sentence, 400, 0), rank);
-    match ["[ ] ", "[x] ", "[X] "].iter().find_map(|mark| sentence.strip_prefix(mark)) {
-        Some(item) => Note { section: Section::Pending, ..note }.named(item),
-        None => note,
-    }
-}
-
-/// Whether a message says so little that it must be told with the question that it answers.
-fn is_short_answer(text: &str, said: &[Said]) -> bool {
-    const LONGEST: usize = 80;
-    let is_yes = ["yes", "no", "yep", "はい", "いいえ"];
-    let text = text.trim().to_lowercase();
-    text.chars().count() <= LONGEST
-        && !text.ends_with(['?', '？'])
-        && said.len() <= 1
-        && (!said::is_acknowledgement(&text) || is_yes.iter().any(|yes| text.starts_with(yes)))
-        && text.split_whitespace().count() <= 6
-}
-
-/// Without the line in brackets by which the view says what a message is.
+/// Returns a text without the line in brackets by which the view says what a message is.
 fn without_title(text: &str) -> &str {
     let text = text.trim();
     let first = text.lines().next().unwrap_or_default();

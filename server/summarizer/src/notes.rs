@@ -3,22 +3,23 @@
 //! A line is replaced only by its exact repetition, or by a newer one of the same name: the same file, the same command, the
 //! same setting. Nothing is removed because something later looks like a contradiction.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::section::Section;
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// It is told if there is room.
-    Filler,
-    /// It names something: an id, a number, a path.
-    Named,
-    /// It tells a decision, a finding, an error, an open item, a wish.
-    Telling,
+pub(super) enum Priority {
+    /// It fills what room is left.
+    Low,
+    /// It has an id, a number, a path.
+    Medium,
+    /// It is a decision, a finding, an error, an open item, a statement of the user.
+    High,
     /// It is a rule or a request of the user, or the newest error of a command.
-    Firm,
+    Critical,
 }
 
 /// A line that may become part of a summary.
@@ -26,74 +27,64 @@ pub(super) enum Rank {
 pub(super) struct Note {
     pub(super) section: Section,
     pub(super) text: String,
-    pub(super) rank: Rank,
-    /// Its place in the order of all that came.
+    pub(super) priority: Priority,
+    /// Its place in the order of all that came; 0: none yet.
     pub(super) order: u64,
-    /// The message that it is from.
-    pub(super) message: u64,
-    /// The command whose output it is; 0: none.
-    pub(super) command: u64,
-    /// What it is known by.
+    /// The hash of the text, or of the name.
     pub(super) key: u64,
+    /// The hash of the command that failed with this error; 0: none.
+    command: u64,
 }
 
 impl Note {
-    pub(super) fn new(section: Section, text: String, rank: Rank) -> Self {
-        let key = hash(&folded(&text));
-        Self { section, text, rank, order: 0, message: 0, command: 0, key }
+    pub(super) fn new(section: Section, text: String, priority: Priority) -> Self {
+        let key = folded(&text);
+        Self { section, text, priority, order: 0, key, command: 0 }
     }
 
-    /// The same under a name of its section: a newer one of that name replaces it.
+    /// Returns the note under a name of its section: a newer note of that name replaces it.
     pub(super) fn named(self, name: &str) -> Self {
         Self { key: hash(&(self.section as u8, name)), ..self }
     }
 
-    /// The same as a line of the output of a command.
-    pub(super) fn of_command(self, command: u64) -> Self {
-        Self { command, ..self }
+    /// Returns the note as an error of a command.
+    pub(super) fn of_command(self, command: &str) -> Self {
+        Self { command: if command.is_empty() { 0 } else { hash(&command) }, ..self }
+    }
+
+    /// Returns how many bytes it takes.
+    fn size(&self) -> usize {
+        const AROUND: usize = 96;
+        self.text.len() + AROUND
     }
 }
-
-/// Bytes that a note takes beside its text.
-const AROUND: usize = 96;
-/// Commands whose newest run is known; of older ones all errors stay.
-const MOST_COMMANDS: usize = 4096;
 
 /// The notes of a summary that is being made.
 #[derive(Debug)]
 pub(super) struct Notes {
     list: Vec<Option<Note>>,
     places: HashMap<u64, usize>,
-    /// When each command was run last.
-    runs: HashMap<u64, u64>,
     bytes: usize,
     room: usize,
     order: u64,
-    message: u64,
     removed: usize,
 }
 
 impl Notes {
-    /// Returns an empty list that holds at most so many bytes.
+    /// Returns an empty list that holds at most `room` bytes.
     pub(super) fn new(room: usize) -> Self {
-        let (list, places, runs) = (Vec::new(), HashMap::new(), HashMap::new());
-        Self { list, places, runs, bytes: 0, room, order: 0, message: 0, removed: 0 }
-    }
-
-    /// Begins another message.
-    pub(super) fn next_message(&mut self) {
-        self.message += 1;
+        Self { list: Vec::new(), places: HashMap::new(), bytes: 0, room, order: 0, removed: 0 }
     }
 
     /// Gives a note its place in the order, if it has none.
     pub(super) fn date(&mut self, note: &mut Note) {
         if note.order == 0 {
             self.order += 1;
-            (note.order, note.message) = (self.order, self.message);
+            note.order = self.order;
         }
     }
 
-    /// Adds a note. An exact repetition, or an older note of the same name, goes; what the user said is not replaced by what
+    /// Adds a note. Its exact repetition, or an older note of the same name, goes; what the user said is not replaced by what
     /// somebody else says.
     pub(super) fn add(&mut self, mut note: Note) {
         self.date(&mut note);
@@ -103,10 +94,12 @@ impl Notes {
             if old.section.is_of_user() && !note.section.is_of_user() {
                 return;
             }
-            note.rank = note.rank.max(old.rank);
-            self.remove(at);
+            note.priority = note.priority.max(old.priority);
+            self.bytes -= old.size();
+            self.list[at] = None;
+            self.removed += 1;
         }
-        self.bytes += note.text.len() + AROUND;
+        self.bytes += note.size();
         self.places.insert(note.key, self.list.len());
         self.list.push(Some(note));
         if self.bytes > self.room || self.removed > self.list.len() / 2 + 64 {
@@ -114,34 +107,9 @@ impl Notes {
         }
     }
 
-    /// Returns the note of a name.
-    pub(super) fn named(&self, section: Section, name: &str) -> Option<&Note> {
-        let at = *self.places.get(&hash(&(section as u8, name)))?;
-        self.list[at].as_ref()
-    }
-
-    /// Forgets what has a name.
-    pub(super) fn forget(&mut self, section: Section, name: &str) {
-        if let Some(&at) = self.places.get(&hash(&(section as u8, name))) {
-            self.remove(at);
-        }
-    }
-
-    /// Notes that a command was run: the errors of its earlier runs matter less from now on.
-    pub(super) fn ran(&mut self, command: u64) {
-        if self.runs.len() >= MOST_COMMANDS {
-            self.runs.clear();
-        }
-        self.runs.insert(command, self.order);
-    }
-
-    /// Forgets all notes but some.
-    pub(super) fn keep(&mut self, wanted: impl Fn(&Note) -> bool) {
-        let others =
-            (0..self.list.len()).filter(|at| self.list[*at].as_ref().is_some_and(|note| !wanted(note)));
-        for at in others.collect::<Vec<_>>() {
-            self.remove(at);
-        }
+    /// Returns whether there is a note of a name.
+    pub(super) fn has(&self, section: Section, name: &str) -> bool {
+        self.places.contains_key(&hash(&(section as u8, name)))
     }
 
     /// Returns all notes in order.
@@ -152,55 +120,53 @@ impl Notes {
         list
     }
 
-    /// Bytes that are held.
+    /// Returns how many bytes are held.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    fn remove(&mut self, at: usize) {
-        if let Some(old) = self.list[at].take() {
-            self.bytes -= old.text.len() + AROUND;
-            self.places.remove(&old.key);
-            self.removed += 1;
-        }
     }
 
     /// Lowers outdated errors and, where there is too much, drops what matters least and came first, down to half of the
     /// room: so each note is looked at a few times at most. What the user said goes last.
     fn tidy(&mut self) {
         let mut list: Vec<Note> = std::mem::take(&mut self.list).into_iter().flatten().collect();
-        for note in &mut list {
-            if self.runs.get(&note.command).is_some_and(|run| note.order <= *run) {
-                note.rank = note.rank.min(Rank::Named);
+        list.sort_by_key(|note| Reverse(note.order));
+        let mut failed = HashSet::new();
+        for note in list.iter_mut().filter(|note| note.command != 0) {
+            if !failed.insert(note.command) {
+                note.priority = note.priority.min(Priority::Medium);
             }
         }
         if self.bytes > self.room {
-            list.sort_by_key(|note| std::cmp::Reverse((note.section.is_of_user(), note.rank, note.order)));
+            list.sort_by_key(|note| Reverse((note.section.is_of_user(), note.priority, note.order)));
             let mut bytes = 0;
             list.retain(|note| {
-                bytes += note.text.len() + AROUND;
+                bytes += note.size();
                 bytes <= self.room / 2
             });
-            list.sort_by_key(|note| note.order);
         }
+        list.sort_by_key(|note| note.order);
         #[cfg(test)]
         super::tests::work(list.len() * 16);
-        self.bytes = list.iter().map(|note| note.text.len() + AROUND).sum();
+        self.bytes = list.iter().map(Note::size).sum();
         self.places = list.iter().enumerate().map(|(at, note)| (note.key, at)).collect();
         self.list = list.into_iter().map(Some).collect();
         self.removed = 0;
     }
 }
 
-/// What two repetitions of a sentence have in common: not the case, the white space and the mark at its end.
-fn folded(text: &str) -> String {
-    let text = text.trim_end_matches(['.', '!', '。', '！', ' ']);
-    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    words.join(" ")
+/// Returns the hash of what two repetitions of a sentence have in common: not the case, the white space and the mark at its
+/// end.
+fn folded(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for word in text.trim_end_matches(['.', '!', '。', '！', ' ']).split_whitespace() {
+        word.chars().flat_map(char::to_lowercase).for_each(|c| c.hash(&mut hasher));
+        ' '.hash(&mut hasher);
+    }
+    hasher.finish() | 1
 }
 
-/// The hash of a value, the same each time and never 0.
+/// Returns the hash of a value, the same each time and never 0.
 pub(super) fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

@@ -1,21 +1,19 @@
-//! The sections of a summary, and the form of its text: how it is written, and how it is read back when a later summary
-//! takes it in.
-//!
-//! Every line of content begins with `- `, so nothing in it can pass for a heading.
+//! The sections of a summary, and the form of its text: how it is written, and how it is read back when a later summary takes
+//! it in. Every line of content begins with `- `, so nothing in it can pass for a heading.
 
 /// A section of a summary, in the order in which they are written. What the user said stands behind what the model decided
 /// and found, because a reader takes what comes last for what holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
-    /// What it is all for, in the user's words.
+    /// The purpose of the work, in the user's words.
     Goal,
-    /// What the model decided.
+    /// The model's decisions.
     Decisions,
     /// Ids, numbers, addresses, findings.
     Facts,
-    /// What the user said, in the user's words.
+    /// Rules and other statements of the user, in the user's words.
     Constraints,
-    /// What the user asked for last, in the user's words.
+    /// The user's last request, in the user's words.
     Request,
     /// What the user has said since the current request, in the user's words.
     Later,
@@ -25,7 +23,7 @@ pub enum Section {
     Files,
     /// Commands that were run, with their results.
     Commands,
-    /// Lines that tell of errors.
+    /// Errors that were seen.
     Errors,
     /// What is still to be done.
     Pending,
@@ -56,52 +54,37 @@ impl Section {
     /// The sections of the user's own words, in order.
     pub const OF_USER: [Self; 4] = [Self::Goal, Self::Constraints, Self::Request, Self::Later];
 
-    /// The words of the heading.
-    fn title(self) -> &'static str {
+    /// Returns the line above its lines.
+    pub(super) fn heading(self) -> &'static str {
         match self {
-            Self::Goal => "Goal",
-            Self::Request => "Current request",
-            Self::Decisions => "Decisions",
-            Self::Facts => "Facts",
-            Self::Constraints => "Instructions and constraints",
-            Self::Later => "Instructions since the request",
-            Self::Changes => "Changes made",
-            Self::Files => "Files",
-            Self::Commands => "Commands run",
-            Self::Errors => "Errors seen",
-            Self::Pending => "Open items",
-            Self::Refs => "Stored outputs",
+            Self::Goal => "## Goal",
+            Self::Request => "## Current request",
+            Self::Decisions => "## Decisions",
+            Self::Facts => "## Facts",
+            Self::Constraints => "## Instructions and constraints",
+            Self::Later => "## Instructions since the request",
+            Self::Changes => "## Changes made",
+            Self::Files => "## Files",
+            Self::Commands => "## Commands run",
+            Self::Errors => "## Errors seen",
+            Self::Pending => "## Open items",
+            Self::Refs => "## Stored outputs",
         }
-    }
-
-    /// The line above its lines.
-    pub(super) fn heading(self) -> String {
-        format!("## {}", self.title())
     }
 
     /// Returns the section of a heading of any level, ours or one that a model was asked for.
     fn of_heading(line: &str) -> Option<Self> {
-        let title = line.trim_start_matches('#');
-        if title.len() == line.len() || !title.starts_with(' ') {
-            return None;
-        }
-        let title = title.trim().trim_end_matches(':');
-        match title {
+        match line.trim_start_matches('#').trim().trim_end_matches(':') {
             "Changes" => Some(Self::Changes),
             "Errors" => Some(Self::Errors),
             "Pending" => Some(Self::Pending),
-            _ => Self::ALL.into_iter().find(|section| section.title() == title),
+            title => Self::ALL.into_iter().find(|section| &section.heading()[3..] == title),
         }
     }
 
-    /// Whether its lines are the user's own words.
+    /// Returns whether its lines are the user's own words.
     pub(super) fn is_of_user(self) -> bool {
         Self::OF_USER.contains(&self)
-    }
-
-    /// Whether its lines are sentences of somebody, rather than lines of tools.
-    pub(super) fn is_prose(self) -> bool {
-        !matches!(self, Self::Files | Self::Commands | Self::Errors | Self::Refs)
     }
 }
 
@@ -113,42 +96,29 @@ pub(super) const AS_THE_GOAL: &str = "As the goal.";
 pub struct Sections([Vec<String>; Section::COUNT]);
 
 impl Sections {
-    /// The lines of a section.
+    /// Returns the lines of a section.
     pub fn of(&self, section: Section) -> &Vec<String> {
         &self.0[section as usize]
     }
 
-    /// The lines of a section, to be changed.
+    /// Returns the lines of a section, to be changed.
     pub fn of_mut(&mut self, section: Section) -> &mut Vec<String> {
         &mut self.0[section as usize]
     }
 
     /// Returns the text of a summary.
     pub fn to_text(&self) -> String {
-        let mut text = String::new();
-        for section in Section::ALL {
-            let lines = self.of(section);
-            if lines.is_empty() {
-                continue;
-            }
-            if !text.is_empty() {
-                text.push('\n');
-            }
-            text.push_str(&section.heading());
-            text.push('\n');
-            for line in lines {
-                text.push_str("- ");
-                text.push_str(line);
-                text.push('\n');
-            }
-        }
-        text.truncate(text.trim_end().len());
-        text
+        let with_lines = Section::ALL.into_iter().filter(|section| !self.of(*section).is_empty());
+        let told = with_lines.map(|section| {
+            let lines: String = self.of(section).iter().map(|line| format!("\n- {line}")).collect();
+            format!("{}{lines}", section.heading())
+        });
+        told.collect::<Vec<_>>().join("\n\n")
     }
 }
 
 /// Calls `take` with each line of a summary and its section; none for a line under no heading that is known. What stands a
-/// second time under a heading of the user's words is a model's.
+/// second time under a heading of the user's words is a model's, and so is what stands behind the list there.
 pub(super) fn read<'a>(text: &'a str, mut take: impl FnMut(Option<Section>, &'a str)) {
     let (mut section, mut seen) = (None, [false; Section::COUNT]);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -161,7 +131,6 @@ pub(super) fn read<'a>(text: &'a str, mut take: impl FnMut(Option<Section>, &'a 
             }
         }
         let content = line.strip_prefix("- ");
-        // The user's words are lines of a list; what stands behind it is a model's.
         section = section.filter(|section| content.is_some() || !section.is_of_user());
         take(section, content.unwrap_or(line));
     }

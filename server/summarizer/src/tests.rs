@@ -4,6 +4,7 @@ mod bounds;
 mod outputs;
 mod requests;
 mod rounds;
+mod text;
 mod users_words;
 
 use super::*;

@@ -1,7 +1,7 @@
 //! A view in memory, made as the store makes it, and bodies that are rendered from it.
 
 use contextstore_base::model::{Json, NewMessage, StoreError};
-use contextstore_policy::render::{Entry, Provider, RenderOptions, Rendering, Source};
+use contextstore_policy::render::{Provider, RenderOptions, Rendering, ViewLine, ViewSource};
 use contextstore_store::log::{Shown, ViewState};
 
 /// The two files of a view.
@@ -84,11 +84,11 @@ pub(crate) struct Lines {
     next: usize,
 }
 
-impl Source for Lines {
-    fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
+impl ViewSource for Lines {
+    fn next(&mut self) -> Result<Option<ViewLine<'_>>, StoreError> {
         let Some((line, extra)) = self.lines.get(self.next) else { return Ok(None) };
         self.next += 1;
-        Ok(Some(Entry { line, extra: extra.as_deref() }))
+        Ok(Some(ViewLine { line, extra: extra.as_deref() }))
     }
 }
 

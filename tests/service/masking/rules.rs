@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use contextstore_policy::mask::{Found, Masker, Rule};
+use contextstore_policy::mask::{MaskCounts, Masker, Rule};
 
 use super::Hound;
 use super::corpus::{negatives, positives};
@@ -19,7 +19,7 @@ fn every_secret_is_masked_by_its_rule() {
         let all = positives(seed);
         assert!(all.len() >= 300, "only {}", all.len());
         for positive in &all {
-            let mut found = Found::default();
+            let mut found = MaskCounts::default();
             let masked = Masker::standard().text(&positive.line, &mut found);
             let hound = Hound::new([positive.secret.as_str()]);
             let left = hound.finds(masked.as_bytes());
@@ -27,7 +27,7 @@ fn every_secret_is_masked_by_its_rule() {
             let rules: Vec<_> = found.iter().map(|(rule, _)| rule).collect();
             assert!(rules.contains(&positive.rule), "seed {seed}: {rules:?} found\n{}", positive.line);
             // What is masked stays as it is.
-            let mut again = Found::default();
+            let mut again = MaskCounts::default();
             assert_eq!(Masker::standard().text(&masked, &mut again), masked);
             assert!(again.is_empty(), "{masked}");
             *counts.entry(positive.rule).or_default() += 1;
@@ -44,12 +44,12 @@ fn nothing_else_is_masked() {
         let all = negatives(seed);
         assert!(all.len() >= 300, "only {}", all.len());
         for line in &all {
-            let mut found = Found::default();
+            let mut found = MaskCounts::default();
             assert_eq!(Masker::standard().text(line, &mut found), line.as_str(), "seed {seed}");
             assert!(found.is_empty());
         }
         let whole = all.join("\n");
-        assert_eq!(Masker::standard().text(&whole, &mut Found::default()), whole, "seed {seed}");
+        assert_eq!(Masker::standard().text(&whole, &mut MaskCounts::default()), whole, "seed {seed}");
     }
 }
 
@@ -62,7 +62,7 @@ fn data(name: &str) -> String {
 fn no_line_of_everyday_work_is_masked() {
     let lines = data("innocent.txt");
     assert!(lines.lines().count() > 1900);
-    let masked = |text: &str| Masker::standard().text(text, &mut Found::default()).into_owned();
+    let masked = |text: &str| Masker::standard().text(text, &mut MaskCounts::default()).into_owned();
     let hits: Vec<&str> = lines.lines().filter(|line| masked(line) != **line).collect();
     assert!(hits.is_empty(), "{hits:#?}");
     assert_eq!(masked(&lines), lines);
@@ -93,7 +93,7 @@ fn every_kind_of_secret_is_masked_in_every_disguise() {
     for kind in kinds.lines() {
         let [rule, text, secret] = kind.split('\t').collect::<Vec<_>>()[..] else { panic!("{kind}") };
         for line in disguised(text) {
-            let mut found = Found::default();
+            let mut found = MaskCounts::default();
             let masked = Masker::standard().text(&line, &mut found).into_owned();
             let left = Hound::new([secret]).finds(masked.as_bytes());
             if left.is_some() || !found.iter().any(|(name, _)| name == rule) {
@@ -112,7 +112,7 @@ fn the_corpus_in_pieces_is_the_corpus_as_a_whole() {
         lines.extend(negatives(seed));
         random.shuffle(&mut lines);
         let text = lines.join("\n");
-        let mut expected_found = Found::default();
+        let mut expected_found = MaskCounts::default();
         let expected = Masker::standard().text(&text, &mut expected_found);
         for most in [16, 700, 9_000, 65_536] {
             let (mut stream, mut out, mut rest) = (Masker::standard().stream(), Vec::new(), text.as_bytes());

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use contextstore_base::infra::clock::ManualClock;
 use contextstore_base::infra::fs::fault::Errno;
 use contextstore_base::infra::fs::sim::SimFs;
-use contextstore_base::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
+use contextstore_base::infra::fs::{DirEntry, File, Fs, Open, Stat, StorePath};
 use contextstore_base::model::json::Json;
 use contextstore_base::model::{
     Durability, Event, NewMessage, Plan, Role, StoreError, TaskConfig, ToolCall, ToolStatus,
@@ -167,7 +167,7 @@ impl Fs for GateFs {
         self.inner.remove_dir(path)
     }
 
-    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()> {
+    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(DirEntry) -> io::Result<()>) -> io::Result<()> {
         self.inner.list(path, visit)
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use contextstore_base::infra::fs::{Entry, File, Fs, Open, Stat, StorePath};
+use contextstore_base::infra::fs::{DirEntry, File, Fs, Open, Stat, StorePath};
 use fastrand::Rng;
 
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Fs for JitterFs {
         self.around(|fs| fs.remove_dir(path))
     }
 
-    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()> {
+    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(DirEntry) -> io::Result<()>) -> io::Result<()> {
         self.around(|fs| fs.list(path, visit))
     }
 

@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use uuid::Uuid;
 
-use super::apart::Apart;
-use super::ask::Reply;
-use super::looked::{self, Looked};
-use super::made::{Made, take_summary};
+use super::budget::{AROUND, Budget, Counted};
+use super::compression::{TOO_MANY_PARTS, publish};
+use super::job::{CompressionOutcome, Job};
+use super::model_call::ModelReply;
+use super::partition::Partition;
 use super::preface::Preface;
-use super::prompt::{Purpose, Wanted};
-use super::run::{self, Done, Order, publish};
-use super::squeeze::Squeezed;
-use super::summarize::Summed;
-use super::under_way::{Hurry, Place, UnderWay};
-use super::{Compressor, Material, gate, reply};
+use super::prompt::{Prompt, Purpose};
+use super::replacement::Replacement;
+use super::scheduler::{ActiveGuard, Activity, Urgency};
+use super::summary::WrittenSummary;
+use super::view_analysis::{ViewAnalysis, WITHIN_TARGET};
+use super::{Compressor, MessageFile, quality_gate, reply};
 use crate::context::{Gone, Policy, Strategy};
 use crate::model::{StoreError, TaskId};
 use crate::store::{Binding, Caller, Store};
@@ -26,30 +27,25 @@ use crate::store::{Binding, Caller, Store};
 pub(super) const AGENT: &str = "agent";
 
 /// What an agent is to summarise.
-pub struct Begun {
+pub struct PendingCompaction {
     /// Names this compaction in CommitCompaction.
     pub(crate) token: String,
     /// The time that is left for the summary.
     pub(crate) expires_in: Duration,
     expires: Instant,
     began: Instant,
-    order: Order,
+    job: Job,
     /// The task it was begun for, which may be deleted since.
     binding: Binding,
-    looked: Looked,
-    apart: Arc<Apart>,
-    /// Tokens of what stays.
-    kept: u64,
-    squeezed: Squeezed,
+    analysis: ViewAnalysis,
+    partition: Arc<Partition>,
     /// What stands in front of the summary, as far as the summary lacks it.
     preface: Preface,
-    /// Tokens of the summary, beside what was retained before, and of that.
-    budget: u64,
-    carried: u64,
+    budget: Budget,
 }
 
 /// What an agent is told.
-pub struct Told {
+pub struct CompactionOffer {
     /// Names this compaction in CommitCompaction.
     pub token: String,
     /// The time that is left for the summary.
@@ -73,11 +69,11 @@ pub struct Told {
     /// Outputs that the summary has to name.
     pub refs: Vec<String>,
     /// Its messages are in a file that lives as long as this.
-    apart: Arc<Apart>,
+    partition: Arc<Partition>,
 }
 
 /// A summary by an agent.
-pub struct Commit {
+pub struct CompactionCommit {
     /// Names this compaction in CommitCompaction.
     pub token: String,
     /// The summary.
@@ -94,32 +90,32 @@ pub struct Commit {
     pub asked: String,
 }
 
-impl fmt::Debug for Begun {
+impl fmt::Debug for PendingCompaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Begun").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for CompactionOffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Told").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Commit {
+impl fmt::Debug for CompactionCommit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Commit").finish_non_exhaustive()
     }
 }
 
-impl Told {
+impl CompactionOffer {
     /// The messages, as lines.
-    pub fn material(&self) -> Material {
-        self.apart.material.clone()
+    pub fn material(&self) -> MessageFile {
+        self.partition.material.clone()
     }
 }
 
-impl Begun {
+impl PendingCompaction {
     fn is_expired(&self) -> bool {
         Instant::now() >= self.expires
     }
@@ -130,27 +126,52 @@ impl Begun {
 
     /// Whether something else may be done about the task, now that somebody with this lease works on it.
     pub(super) fn gives_way(&self, urgent: bool, lease: Option<u64>) -> bool {
-        urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.looked.outline.lease)
+        urgent || self.is_expired() || lease.is_some_and(|lease| lease != self.analysis.outline.lease)
+    }
+
+    /// Returns what the agent is told.
+    fn offer(&self) -> CompactionOffer {
+        let Budget { summary, carried, .. } = self.budget;
+        let partition = &self.partition;
+        let retain = self.job.strategy == Strategy::Compact;
+        let asked = summary.0.saturating_sub(self.preface.tokens);
+        // What it retains takes the place of what was retained.
+        let budget = if retain { asked + carried.0 } else { asked };
+        let refs = partition.refs_for(summary.0);
+        let carried = partition.retained.as_ref().map(|_| carried.0);
+        CompactionOffer {
+            token: self.token.clone(),
+            expires_in: self.expires_in,
+            first_seq: partition.first_seq,
+            last_seq: partition.last_seq,
+            messages: partition.messages,
+            tokens: partition.tokens,
+            budget,
+            prompt: prompt_for_agent(&self.job.policy, retain, budget, refs, carried),
+            previous: partition.previous.clone(),
+            retained: partition.retained.clone(),
+            refs: refs.to_vec(),
+            partition: Arc::clone(partition),
+        }
     }
 
     /// Returns a summary as it is to stand in the view, behind what it lacks of the user's words; or why it cannot be taken.
-    fn read(&self, commit: &Commit) -> Result<Reply, String> {
-        let counter = self.looked.outline.counter;
-        let sections =
-            if self.order.policy.structured { reply::read_sections(&commit.summary) } else { None };
+    fn read(&self, commit: &CompactionCommit) -> Result<ModelReply, String> {
+        let counter = self.analysis.outline.counter;
+        let sections = if self.job.policy.structured { reply::read_sections(&commit.summary) } else { None };
         let (summary, sections) = sections
             .map_or_else(|| (commit.summary.clone(), None), |(text, sections)| (text, Some(sections)));
         // What is retained beside it tells nothing of what goes.
-        gate::says_something(&summary)?;
-        gate::tells_enough(&format!("{summary}\n{}", commit.retain), self.apart.tokens, counter)?;
+        quality_gate::says_something(&summary)?;
+        quality_gate::tells_enough(&format!("{summary}\n{}", commit.retain), self.partition.tokens, counter)?;
         let retain = Some(commit.retain.clone()).filter(|retain| !retain.is_empty());
-        let mut reply = Reply { summary, retain, keep: commit.keep.clone(), sections };
+        let mut reply = ModelReply { summary, retain, keep: commit.keep.clone(), sections };
         self.preface.put_before(&mut reply);
         let whole = format!("{}\n{}", reply.summary, commit.retain);
-        let replaced = self.apart.tokens.saturating_sub(looked::AROUND).max(1);
-        let room = self.looked.room(self.kept + self.looked.beside(self.carried));
-        let sizes = gate::sizes(&commit.retain, (replaced, self.budget, room), self.carried);
-        gate::check(&whole, sizes, self.apart.refs_for(self.budget), counter)?;
+        let Budget { summary, room, carried, .. } = self.budget;
+        let replaced = (Counted(self.partition.tokens) - AROUND).0.max(1);
+        let sizes = quality_gate::sizes(&commit.retain, (replaced, summary.0, room.0), carried.0);
+        quality_gate::check(&whole, sizes, self.partition.refs_for(summary.0), counter)?;
         Ok(reply)
     }
 }
@@ -162,70 +183,43 @@ impl Compressor {
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
-        order: Order,
-    ) -> Result<Told, StoreError> {
+        job: Job,
+    ) -> Result<CompactionOffer, StoreError> {
         let place = self.begin(id, true, None).ok_or(StoreError::RewriteInFlight { id })?;
         let binding = store.bind(id)?;
         let store = &store.bound(&binding);
-        let looked = Looked::look(store, id, &order, &self.stop)?;
-        let apart = Arc::new(Apart::set(store, id, &looked.outline, &looked.plan.stays())?);
-        if looked.is_within_target(&order.policy) {
-            return Err(StoreError::NothingToSummarize { id, why: run::WITHIN_TARGET });
+        let analysis = ViewAnalysis::of(store, id, &job, &self.stop)?;
+        let partition = Arc::new(Partition::set(store, id, &analysis.outline, &analysis.selection.ranges())?);
+        let nothing = |why| Err(StoreError::NothingToSummarize { id, why });
+        if analysis.is_within_target(&job.policy) {
+            return nothing(WITHIN_TARGET);
         }
-        let too_few = apart.messages < looked.least_messages(&order.policy);
-        if too_few || looked.plan.gone != Gone::Summary {
-            return Err(StoreError::NothingToSummarize { id, why: looked::nothing(&looked, &apart) });
+        if analysis.has_too_few(&job.policy, &partition) || analysis.selection.gone != Gone::Summary {
+            return nothing(analysis.why_nothing(&partition));
         }
-        let carried = looked.carried(&apart);
-        let staying = apart.kept_tokens + looked.beside(carried);
-        let squeezed = looked::make_room(&order.policy, &looked, &apart, staying)?;
-        let made = Made::new(squeezed.clone(), looked.plan_note.clone());
-        if !run::can_be_written(&looked, &made, &apart, &order) {
-            return Err(StoreError::NothingToSummarize { id, why: run::TOO_MANY_PARTS });
+        let budget = Budget::of(&job.policy, &analysis, &partition)?;
+        let replacement = Replacement::new(budget.shrunk.clone(), analysis.plan_note.clone());
+        if !replacement.can_be_written(&analysis, &partition, &job) {
+            return nothing(TOO_MANY_PARTS);
         }
-        let kept = apart.kept_tokens - squeezed.saved;
-        let budget = looked::summary_budget(&order.policy, &looked, &apart, kept);
-        let retain = order.strategy == Strategy::Compact;
-        let preface = Preface::of(&apart, &looked.outline, budget)?;
-        let asked = budget.saturating_sub(preface.tokens);
+        let preface = Preface::of(&partition, &analysis.outline, budget.summary.0)?;
         let now = Instant::now();
-        let begun = Begun {
+        let pending = PendingCompaction {
             token: Uuid::new_v4().to_string(),
             binding,
             expires_in: self.agent_ttl,
             expires: now + self.agent_ttl,
             began: now,
-            looked,
-            apart: Arc::clone(&apart),
-            kept,
-            squeezed,
+            analysis,
+            partition,
             preface,
             budget,
-            carried,
-            order,
+            job,
         };
-        // What it retains takes the place of what was retained.
-        let budget = if retain { asked + carried } else { asked };
-        let refs = apart.refs_for(begun.budget);
-        let carried = apart.retained.as_ref().map(|_| carried);
-        let prompt = words_for(&begun.order.policy, retain, budget, refs, carried);
-        let told = Told {
-            token: begun.token.clone(),
-            expires_in: begun.expires_in,
-            first_seq: apart.first_seq,
-            last_seq: apart.last_seq,
-            messages: apart.messages,
-            tokens: apart.tokens,
-            budget,
-            prompt,
-            previous: apart.previous.clone(),
-            retained: apart.retained.clone(),
-            refs: refs.to_vec(),
-            apart,
-        };
-        self.lock().insert(id, UnderWay::Begun(Box::new(begun)));
+        let offer = pending.offer();
+        self.lock().insert(id, Activity::Begun(Box::new(pending)));
         drop(place);
-        Ok(told)
+        Ok(offer)
     }
 
     /// Puts an agent's summary in its place. None if another call was just doing that: it is over then, and what became of
@@ -235,8 +229,8 @@ impl Compressor {
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
-        commit: &Commit,
-    ) -> Result<Option<Done>, StoreError> {
+        commit: &CompactionCommit,
+    ) -> Result<Option<CompressionOutcome>, StoreError> {
         let Some((begun, _place)) = self.take(id, &commit.token).await? else { return Ok(None) };
         let store = &store.bound(&begun.binding);
         let done = match block_in_place(|| begun.read(commit)) {
@@ -248,7 +242,7 @@ impl Compressor {
                 block_in_place(|| drop(begun));
             }
             Err(_) => {
-                self.lock().insert(id, UnderWay::Begun(begun));
+                self.lock().insert(id, Activity::Begun(begun));
             }
         }
         done.map(Some)
@@ -258,35 +252,37 @@ impl Compressor {
         &self,
         store: &Store,
         id: TaskId,
-        begun: &Begun,
-        commit: &Commit,
-        reply: Reply,
-    ) -> Result<Done, StoreError> {
-        let Begun { order, looked, apart, kept, squeezed, began, .. } = begun;
-        let order = Order { caller: commit.caller.clone(), asked: commit.asked.clone(), ..order.clone() };
-        let mut looked = looked.clone();
-        let mut made = Made::new(squeezed.clone(), looked.plan_note.clone());
-        let summed = Summed {
+        begun: &PendingCompaction,
+        commit: &CompactionCommit,
+        reply: ModelReply,
+    ) -> Result<CompressionOutcome, StoreError> {
+        let PendingCompaction { job, analysis, partition, budget, began, .. } = begun;
+        let job = Job { caller: commit.caller.clone(), asked: commit.asked.clone(), ..job.clone() };
+        let mut analysis = analysis.clone();
+        let mut replacement = Replacement::new(budget.shrunk.clone(), analysis.plan_note.clone());
+        let written = WrittenSummary {
             text: reply.summary,
             retain: reply.retain,
             keep: reply.keep,
             sections: reply.sections,
             by: AGENT.to_owned(),
             model: commit.model.clone(),
-            ..Summed::default()
+            ..WrittenSummary::default()
         };
-        let mut done = looked.begun(&order);
-        block_in_place(|| take_summary(&mut looked, &mut made, apart, summed, &order, *kept))?;
-        let (after, before) = (*kept + made.tokens(), apart.kept_tokens + apart.tokens);
+        let mut outcome = CompressionOutcome::unchanged(&analysis, &job);
+        block_in_place(|| replacement.take_summary(&mut analysis, partition, written, &job, budget.kept))?;
+        let after = (budget.kept + replacement.tokens()).0;
+        let before = partition.kept_tokens + partition.tokens;
         if after >= before {
             let problem =
                 format!("leaves {after} tokens of {before}: nothing would be saved with what is kept");
             return Err(StoreError::SummaryRefused { problem });
         }
-        let compressed = publish(store, id, &mut looked, &mut made, &order).await?;
-        run::tell(&mut done, &looked, made, &compressed, *began);
-        self.note(store, id, &order, began.elapsed(), &Ok(done.clone()));
-        Ok(done)
+        let compressed = publish(store, id, &mut analysis, &mut replacement, &job).await?;
+        outcome.record(&analysis, replacement, &compressed);
+        outcome.took = began.elapsed();
+        self.note(store, id, &job, began.elapsed(), &Ok(outcome.clone()));
+        Ok(outcome)
     }
 
     /// Gives a compaction up.
@@ -306,17 +302,17 @@ impl Compressor {
         self: &Arc<Self>,
         id: TaskId,
         token: &str,
-    ) -> Result<Option<(Box<Begun>, Place)>, StoreError> {
+    ) -> Result<Option<(Box<PendingCompaction>, ActiveGuard)>, StoreError> {
         let mut going = self.going.subscribe();
         {
             let mut under_way = self.lock();
             match under_way.remove(&id) {
-                Some(UnderWay::Begun(begun)) if begun.token == token && !begun.is_expired() => {
-                    under_way.insert(id, UnderWay::Committing(token.to_owned()));
-                    return Ok(Some((begun, self.place(id, Hurry::default()))));
+                Some(Activity::Begun(begun)) if begun.token == token && !begun.is_expired() => {
+                    under_way.insert(id, Activity::Committing(token.to_owned()));
+                    return Ok(Some((begun, self.place(id, Urgency::default()))));
                 }
-                Some(UnderWay::Committing(other)) if other == token => {
-                    under_way.insert(id, UnderWay::Committing(other));
+                Some(Activity::Committing(other)) if other == token => {
+                    under_way.insert(id, Activity::Committing(other));
                 }
                 other => {
                     under_way.extend(other.map(|other| (id, other)));
@@ -324,16 +320,22 @@ impl Compressor {
                 }
             }
         }
-        let is_on = || matches!(self.lock().get(&id), Some(UnderWay::Committing(other)) if other == token);
+        let is_on = || matches!(self.lock().get(&id), Some(Activity::Committing(other)) if other == token);
         while is_on() && going.changed().await.is_ok() {}
         Ok(None)
     }
 }
 
 /// What a model would be asked to write.
-fn words_for(policy: &Policy, retain: bool, budget: u64, refs: &[String], carried: Option<u64>) -> String {
+fn prompt_for_agent(
+    policy: &Policy,
+    retain: bool,
+    budget: u64,
+    refs: &[String],
+    carried: Option<u64>,
+) -> String {
     let purpose = Purpose::Compaction { retain };
-    let wanted = Wanted { purpose, policy, budget, carried, refs, refused: None };
+    let wanted = Prompt { purpose, policy, budget, carried, refs, refused: None };
     let retain = wanted.retain().map(|retain| format!("Beside it (`retain`): {retain}"));
     [Some(wanted.task()), wanted.form(), retain].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }

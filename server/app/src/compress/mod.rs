@@ -1,34 +1,34 @@
 //! Keeping contexts small: when a view is compressed, what is asked of whom for it, and what becomes of the answers.
 //!
-//! [`Compressor`] knows what is under way ([`under_way`]): one compression of a task at a time, a few in the background at
+//! [`Compressor`] knows what is under way ([`scheduler`]): one compression of a task at a time, a few in the background at
 //! once. What
-//! stays of a view is worked out by a strategy ([`plan`]); what goes is set apart on disk ([`apart`]) and summarised
-//! ([`summarize`]) by a model ([`ask`]) or by the built-in summariser; the store puts the new view in its place.
+//! stays of a view is worked out by a strategy ([`selection`]); what goes is set apart on disk ([`partition`]) and summarised
+//! ([`summary`]) by a model ([`model_call`]) or by the built-in summariser; the store puts the new view in its place.
 
-mod again;
 mod agent;
-mod apart;
-mod ask;
+mod budget;
+mod compression;
+mod excerpt;
 mod final_summary;
-mod flatten;
-mod gate;
-mod layout;
-mod looked;
-mod made;
-mod material;
-mod plan;
+mod job;
+mod literals;
+mod message_file;
+mod model_call;
+mod partition;
 mod plan_note;
 mod preface;
 pub mod prompt;
+mod quality_gate;
+mod replacement;
 mod reply;
-mod run;
-mod shorten;
-mod squeeze;
-mod summarize;
+mod scheduler;
+mod selection;
+mod shrink;
+mod summary;
 #[cfg(test)]
 mod testing;
-mod under_way;
-mod words;
+mod transcript;
+mod view_analysis;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -40,10 +40,10 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-pub use agent::Told;
-pub use agent::{Begun, Commit};
-pub use material::Material;
-pub use run::{Done, Order, Step};
+pub use agent::CompactionOffer;
+pub use agent::{CompactionCommit, PendingCompaction};
+pub use job::{CompressionOutcome, CompressionStep, Job};
+pub use message_file::MessageFile;
 
 use crate::context::{Breakers, LimitSource, Pressure, Stage, Strategy};
 use crate::hooks::{self, HookTrigger, Hooks};
@@ -51,8 +51,8 @@ use crate::infra::metrics;
 use crate::llm::Gateway;
 use crate::model::{Provider, StoreError, TaskId};
 use crate::store::{Caller, Store};
-use summarize::Asker;
-use under_way::{Queue, Turn, UnderWay};
+use scheduler::{Activity, WorkPermit, WorkQueue};
+use summary::SummaryWriter;
 
 /// How long to wait for a compression that somebody else began.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -79,10 +79,10 @@ pub struct Compressor {
     hooks: Arc<Hooks>,
     agent_ttl: Duration,
     /// Compressions that nobody asked for, and that nobody waits for.
-    queue: Queue,
+    queue: WorkQueue,
     /// What somebody waits for: more at once, and not behind the others.
-    waited_for: Queue,
-    under_way: Mutex<HashMap<TaskId, UnderWay>>,
+    waited_for: WorkQueue,
+    under_way: Mutex<HashMap<TaskId, Activity>>,
     /// Tasks that are being ended.
     ending: Mutex<HashMap<TaskId, Weak<TurnLock>>>,
     /// Compressions that go on, and whether they are to end.
@@ -114,8 +114,8 @@ impl Compressor {
             breakers,
             hooks,
             agent_ttl: config.agent_ttl,
-            queue: Queue::new(config.at_once),
-            waited_for: Queue::new(config.at_once * WAITED_FOR),
+            queue: WorkQueue::new(config.at_once),
+            waited_for: WorkQueue::new(config.at_once * WAITED_FOR),
             under_way: Mutex::default(),
             ending: Mutex::default(),
             going: watch::Sender::new(0),
@@ -154,13 +154,13 @@ impl Compressor {
 
     /// The lease of whoever works on a task now, where an agent of an earlier one may have begun something.
     fn lease_if_begun(&self, store: &Store, id: TaskId) -> Option<u64> {
-        let has_begun = matches!(self.lock().get(&id), Some(UnderWay::Begun(_)));
+        let has_begun = matches!(self.lock().get(&id), Some(Activity::Begun(_)));
         if has_begun { block_in_place(|| store.lease(id)).ok() } else { None }
     }
 
     /// Forgets what agents did not bring in time, and does what had to wait for it.
     pub fn sweep(self: &Arc<Self>, store: &Store) {
-        let is_late = |(_, what): &(&TaskId, &UnderWay)| matches!(what, UnderWay::Begun(begun) if begun.gives_way(false, None));
+        let is_late = |(_, what): &(&TaskId, &Activity)| matches!(what, Activity::Begun(begun) if begun.gives_way(false, None));
         let late: Vec<TaskId> = self.lock().iter().filter(is_late).map(|(id, _)| *id).collect();
         if late.is_empty() {
             return;
@@ -179,7 +179,7 @@ impl Compressor {
 
     /// Says whether a view of the task is being compressed now.
     pub fn is_running(&self, id: TaskId) -> bool {
-        matches!(self.lock().get(&id), Some(UnderWay::Running(_) | UnderWay::Committing(_)))
+        matches!(self.lock().get(&id), Some(Activity::Running(_) | Activity::Committing(_)))
     }
 
     /// Compresses a view in the background, if it is time to.
@@ -199,7 +199,7 @@ impl Compressor {
     /// Forgets what an agent was to bring for a task that was deleted, but not for its successor. Blocks.
     pub fn deleted(&self, id: TaskId) {
         let mut under_way = self.lock();
-        let is_left = matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.is_deleted());
+        let is_left = matches!(under_way.get(&id), Some(Activity::Begun(begun)) if begun.is_deleted());
         let given_up = if is_left { under_way.remove(&id) } else { None };
         drop(under_way);
         drop(given_up);
@@ -209,7 +209,7 @@ impl Compressor {
     fn give_up(&self, id: TaskId, lease: Option<u64>) {
         let mut under_way = self.lock();
         let is_over =
-            matches!(under_way.get(&id), Some(UnderWay::Begun(begun)) if begun.gives_way(false, lease));
+            matches!(under_way.get(&id), Some(Activity::Begun(begun)) if begun.gives_way(false, lease));
         let given_up = if is_over { under_way.remove(&id) } else { None };
         drop(under_way);
         // Its files go with it.
@@ -217,20 +217,20 @@ impl Compressor {
     }
 
     /// Compresses a view as often as it is time to: it may be again by what came meanwhile.
-    async fn by_itself(&self, store: &Store, id: TaskId, turn: &Turn) {
+    async fn by_itself(&self, store: &Store, id: TaskId, turn: &WorkPermit) {
         // One that is not there is not compressed.
         let Ok(binding) = block_in_place(|| store.bind(id)) else { return };
         let store = &store.bound(&binding);
         for _ in 0..ROUNDS {
-            let order = match block_in_place(|| ordered(store, id)) {
-                Ok(Some(order)) => order,
+            let job = match block_in_place(|| due_job(store, id)) {
+                Ok(Some(job)) => job,
                 Ok(None) => return,
                 Err(error) => {
                     tracing::debug!(%id, %error, "a view was not compressed");
                     return;
                 }
             };
-            match self.run(store, id, &order, turn, &|_| ()).await {
+            match self.run(store, id, &job, turn, &|_| ()).await {
                 Ok(done) if done.reason.is_empty() => {}
                 Err(StoreError::StaleView { .. }) => {}
                 Ok(_) | Err(_) => return,
@@ -244,48 +244,48 @@ impl Compressor {
         self: &Arc<Self>,
         store: &Store,
         id: TaskId,
-        order: &Order,
-        progress: &(dyn Fn(Step) + Sync),
-    ) -> Result<Done, StoreError> {
+        job: &Job,
+        progress: &(dyn Fn(CompressionStep) + Sync),
+    ) -> Result<CompressionOutcome, StoreError> {
         let begun = block_in_place(|| self.begin(id, true, None));
         let place = begun.ok_or(StoreError::RewriteInFlight { id })?;
         let store = &store.bound(&block_in_place(|| store.bind(id))?);
         let turn = self.waited_for.turn().await.of(&place);
-        self.run(store, id, order, &turn, progress).await
+        self.run(store, id, job, &turn, progress).await
     }
 
     async fn run(
         &self,
         store: &Store,
         id: TaskId,
-        order: &Order,
-        turn: &Turn,
-        progress: &(dyn Fn(Step) + Sync),
-    ) -> Result<Done, StoreError> {
+        job: &Job,
+        turn: &WorkPermit,
+        progress: &(dyn Fn(CompressionStep) + Sync),
+    ) -> Result<CompressionOutcome, StoreError> {
         let asker = self.asker(store, turn);
         let began = Instant::now();
         let done = tokio::select! {
-            done = run::run(&asker, id, order, progress) => done,
+            done = Box::pin(compression::run(&asker, id, job, progress)) => done,
             () = store.deleted() => Err(StoreError::TaskNotFound { id }),
             () = self.stopped() => Err(StoreError::io("compressing a view", std::io::ErrorKind::Interrupted.into())),
         };
-        self.note(store, id, order, began.elapsed(), &done);
+        self.note(store, id, job, began.elapsed(), &done);
         done
     }
 
-    fn asker<'a>(&'a self, store: &'a Store, turn: &'a Turn) -> Asker<'a> {
-        Asker { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop, turn }
+    fn asker<'a>(&'a self, store: &'a Store, turn: &'a WorkPermit) -> SummaryWriter<'a> {
+        SummaryWriter { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop, turn }
     }
 
     fn note(
         &self,
         store: &Store,
         id: TaskId,
-        order: &Order,
+        job: &Job,
         took: Duration,
-        done: &Result<Done, StoreError>,
+        done: &Result<CompressionOutcome, StoreError>,
     ) {
-        let strategy = order.strategy.as_str();
+        let strategy = job.strategy.as_str();
         match done {
             Ok(done) if done.reason.is_empty() => {
                 metrics::compressed(strategy, took);
@@ -296,12 +296,12 @@ impl Compressor {
                     metrics::compression_failed("summarizer");
                 }
                 tracing::info!(
-                    %id, strategy, automatic = order.automatic, emergency = done.emergency,
+                    %id, strategy, automatic = job.automatic, emergency = done.emergency,
                     tokens_before = done.tokens_before, tokens_after = done.tokens_after,
                     messages_removed = done.messages_removed, summarizer = done.summarizer,
                     "a view was compressed"
                 );
-                self.tell(store, id, order, done);
+                self.tell(store, id, job, done);
             }
             Ok(done) => tracing::debug!(%id, strategy, reason = done.reason, "a view was not compressed"),
             // Somebody came in between, or the call was refused: nothing failed.
@@ -315,7 +315,7 @@ impl Compressor {
             Err(error) => {
                 metrics::compression_failed("store");
                 tracing::warn!(%id, strategy, %error, "a view could not be compressed");
-                if order.automatic {
+                if job.automatic {
                     // A task that cannot be opened is not compressed either.
                     let _ = block_in_place(|| store.note_failure(id));
                 }
@@ -324,13 +324,13 @@ impl Compressor {
     }
 
     /// Tells others that a view was compressed.
-    fn tell(&self, store: &Store, id: TaskId, order: &Order, done: &Done) {
+    fn tell(&self, store: &Store, id: TaskId, job: &Job, done: &CompressionOutcome) {
         if !self.hooks.wants(HookTrigger::Compressed) {
             return;
         }
         let compression = hooks::CompressionReport {
-            strategy: order.strategy.as_str(),
-            automatic: order.automatic,
+            strategy: job.strategy.as_str(),
+            automatic: job.automatic,
             emergency: done.emergency,
             messages_before: done.messages_before,
             messages_after: done.messages_after,
@@ -390,7 +390,7 @@ impl Compressor {
     pub async fn end_all(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.cut.send_replace(true);
-        self.lock().retain(|_, what| matches!(what, UnderWay::Running(_) | UnderWay::Committing(_)));
+        self.lock().retain(|_, what| matches!(what, Activity::Running(_) | Activity::Committing(_)));
         let mut going = self.going.subscribe();
         if timeout(CLEANING, going.wait_for(|going| *going == 0)).await.is_err() {
             tracing::error!("some compressions did not end in time");
@@ -414,7 +414,7 @@ impl Drop for Going {
 }
 
 /// What is to be done about a view without being asked; none if it is not time. Blocks.
-fn ordered(store: &Store, id: TaskId) -> Result<Option<Order>, StoreError> {
+fn due_job(store: &Store, id: TaskId) -> Result<Option<Job>, StoreError> {
     // Many messages at once are due before they are durable, and only what is durable is compressed: a try that
     // saw little of it would be the last until more comes.
     store.handle(id)?.settle()?;
@@ -429,5 +429,5 @@ fn ordered(store: &Store, id: TaskId) -> Result<Option<Order>, StoreError> {
         strategy = Strategy::Summarize;
     }
     let caller = Caller { request_id: None, lease_generation: store.lease(id)? };
-    Ok(Some(Order { strategy, policy, caller, asked: String::new(), automatic: true }))
+    Ok(Some(Job { strategy, policy, caller, asked: String::new(), automatic: true }))
 }

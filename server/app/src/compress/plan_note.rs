@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{shorten, words};
+use super::{excerpt, literals};
 use crate::context::{Policy, plain_text};
 use crate::model::{JsonKind, Literal, StoreError, TaskId};
 use crate::store::{Outline, Store};
@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 96 << 10;
 
 /// The note of an older rewrite.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct EarlierPlanNote {
     pub(super) place: u64,
     pub(super) tokens: u64,
     /// The plan, as far as it is there.
@@ -35,12 +35,12 @@ pub(super) fn newest(
     // The tools are no part of it.
     let most = outline.counted(policy.limit / SHARE + outline.told(0));
     let text = plan_text(plan.plan_content.as_str());
-    Ok(Some(cut_to(&text, number, most, |text| words::plan(outline.last_seq, text, outline.counter))))
+    Ok(Some(cut_to(&text, number, most, |text| literals::plan(outline.last_seq, text, outline.counter))))
 }
 
 /// Whether a note tells another plan than an older one.
-pub(super) fn is_other(note: &Literal, older: &Noted) -> bool {
-    words::read_plan(&plain_text(note.content.as_str())) != Some(older.text.as_str())
+pub(super) fn is_other(note: &Literal, older: &EarlierPlanNote) -> bool {
+    literals::read_plan(&plain_text(note.content.as_str())) != Some(older.text.as_str())
 }
 
 /// A plan as text: a text as it is, anything else as JSON.
@@ -58,7 +58,7 @@ fn cut_to(text: &str, number: u64, most: u64, note: impl Fn(&str) -> Literal) ->
         let by_bytes = keep.saturating_mul(MOST_BYTES as u64) / (made.content.as_str().len() as u64).max(1);
         // What is said of the cut takes room too.
         keep = keep.min(by_tokens).min(by_bytes) / 10 * 9;
-        let cut = shorten::cut(text, usize::try_from(keep).unwrap_or(usize::MAX), &which);
+        let cut = excerpt::cut(text, usize::try_from(keep).unwrap_or(usize::MAX), &which);
         made = note(cut.as_deref().unwrap_or(text));
     }
     made
@@ -76,7 +76,7 @@ mod tests {
             ("計画を立てる。".repeat(5000), TokenCounter::Fitted),
             ("\u{1}".repeat(50_000), TokenCounter::Heuristic),
         ] {
-            let note = |text: &str| words::plan(7, text, counter);
+            let note = |text: &str| literals::plan(7, text, counter);
             for most in [100, 1000, 40_000] {
                 let cut = cut_to(&text, 3, most, note);
                 assert!(cut.tokens <= most && cut.content.as_str().len() <= MOST_BYTES, "{most}");
@@ -88,7 +88,7 @@ mod tests {
             }
         }
         // There is always something.
-        let tiny = cut_to(&"x".repeat(900), 3, 1, |text| words::plan(7, text, TokenCounter::Fitted));
+        let tiny = cut_to(&"x".repeat(900), 3, 1, |text| literals::plan(7, text, TokenCounter::Fitted));
         let told = plain_text(tiny.content.as_str()).into_owned();
         assert!(told.starts_with("[Current plan as of message 7]\n") && told.contains("plan 3"), "{told}");
     }

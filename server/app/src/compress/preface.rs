@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use super::apart::Apart;
-use super::ask::Reply;
+use super::model_call::ModelReply;
+use super::partition::Partition;
 use super::reply;
-use super::summarize::read_all;
+use super::summary::read_all;
 use crate::context::count_text;
 use crate::model::StoreError;
 use crate::store::Outline;
@@ -24,16 +24,16 @@ pub(super) struct Preface {
 
 impl Preface {
     /// Reads what is to be summarised in so many tokens. Blocks.
-    pub(super) fn of(apart: &Apart, outline: &Outline, budget: u64) -> Result<Self, StoreError> {
+    pub(super) fn of(partition: &Partition, outline: &Outline, budget: u64) -> Result<Self, StoreError> {
         let counter = outline.counter;
         let mut extractor = Extractor::new(budget / SHARE, counter);
-        read_all(&mut extractor, apart, outline)?;
+        read_all(&mut extractor, partition, outline)?;
         let made = extractor.finish_users();
         Ok(Self { tokens: count_text(counter, &made.text), sections: made.sections })
     }
 
     /// Puts in front of a summary what it lacks.
-    pub(super) fn put_before(&self, reply: &mut Reply) {
+    pub(super) fn put_before(&self, reply: &mut ModelReply) {
         let told = format!("{} {}", reply.summary, reply.retain.as_deref().unwrap_or_default());
         let lacking = self.lacking(&even(&told));
         let text = lacking.to_text();

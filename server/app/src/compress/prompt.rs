@@ -93,7 +93,7 @@ pub fn defaults() -> [(&'static str, &'static str); 3] {
 
 /// What is wanted of a model.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct Prompt<'a> {
     /// What is asked for.
     pub(crate) purpose: Purpose,
     /// Prompts and directives.
@@ -108,7 +108,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) refused: Option<&'a str>,
 }
 
-impl Wanted<'_> {
+impl Prompt<'_> {
     /// What is to be written: for a model, and for an agent that summarises itself.
     pub(crate) fn task(&self) -> String {
         let policy = self.policy;
@@ -276,8 +276,8 @@ mod tests {
     use super::super::testing::policy;
     use super::*;
 
-    fn wanted(policy: &Policy, purpose: Purpose) -> Wanted<'_> {
-        Wanted { purpose, policy, budget: 400, carried: None, refs: &[], refused: None }
+    fn prompt(policy: &Policy, purpose: Purpose) -> Prompt<'_> {
+        Prompt { purpose, policy, budget: 400, carried: None, refs: &[], refused: None }
     }
 
     const PLAIN: Purpose = Purpose::Compaction { retain: false };
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_built_in_words_ask_for_what_the_work_depends_on() {
         let policy = policy();
-        let text = wanted(&policy, PLAIN).system("history-1");
+        let text = prompt(&policy, PLAIN).system("history-1");
         for part in [
             "facts, decisions and code changes",
             "order of time",
@@ -305,9 +305,9 @@ mod tests {
         for part in ["<retain>", "JSON", "Also:", "references, written", "could not be used"] {
             assert!(!text.contains(part), "{part}: {text}");
         }
-        let last = wanted(&policy, Purpose::Final).system("h");
+        let last = prompt(&policy, Purpose::Final).system("h");
         assert!(last.starts_with(FINAL_SUMMARY) && !last.contains("<keep"), "{last}");
-        let gaps = wanted(&policy, Purpose::Gaps).system("h");
+        let gaps = prompt(&policy, Purpose::Gaps).system("h");
         assert!(gaps.contains("\"gaps\"") && !gaps.contains("<summary>"), "{gaps}");
     }
 
@@ -321,10 +321,10 @@ mod tests {
         policy.retain_directives = vec!["All of it".to_owned()];
         policy.structured = true;
         let refs = ["out_1".to_owned()];
-        let asked = Wanted {
+        let asked = Prompt {
             refs: &refs,
             refused: Some("it has\n900 tokens."),
-            ..wanted(&policy, Purpose::Compaction { retain: true })
+            ..prompt(&policy, Purpose::Compaction { retain: true })
         };
         let text = asked.system("h");
         assert!(text.starts_with("Say it in verse.\n\nAlso:\n- Name the ship\n- Keep rhymes\n\n"), "{text}");
@@ -341,7 +341,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         // What replaces the words of a summary does not replace those of the last one.
-        assert!(wanted(&policy, Purpose::Final).task().starts_with(FINAL_SUMMARY));
+        assert!(prompt(&policy, Purpose::Final).task().starts_with(FINAL_SUMMARY));
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
                 "compression.final_summary_prompt" => Purpose::Final,
                 _ => Purpose::Compaction { retain: true },
             };
-            assert!(wanted(&policy, purpose).system("h").contains(words), "{key}");
+            assert!(prompt(&policy, purpose).system("h").contains(words), "{key}");
         }
     }
 }

@@ -37,7 +37,7 @@ const REFUSALS: [&str; 16] = [
 
 /// An answer that says something.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Read {
+pub(super) struct ParsedReply {
     pub(super) summary: String,
     pub(super) retain: Option<String>,
     /// Messages to keep, in order, none twice.
@@ -48,7 +48,7 @@ pub(super) struct Read {
 
 /// Why an answer says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Nothing {
+pub(super) enum NoSummary {
     Empty,
     /// There is text, but not between the tags that were asked for: it may be anything.
     Untagged,
@@ -58,13 +58,13 @@ pub(super) enum Nothing {
 
 /// What was asked for beside a summary.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked {
+pub(super) struct ExpectedParts {
     pub(super) retain: bool,
     pub(super) structured: bool,
 }
 
 /// Reads an answer.
-pub(super) fn read(answer: &str, asked: Asked) -> Result<Read, Nothing> {
+pub(super) fn read(answer: &str, asked: ExpectedParts) -> Result<ParsedReply, NoSummary> {
     let (text, keep) = without_keeps(without_thoughts(answer));
     let names: &[&str] = if asked.retain { &["summary", "retain"] } else { &["summary"] };
     let blocks = blocks(&text, names);
@@ -73,19 +73,19 @@ pub(super) fn read(answer: &str, asked: Asked) -> Result<Read, Nothing> {
     let said = summary.unwrap_or_else(|| outside(&text, &blocks));
     let said = unfenced(strip_ends(&said));
     if !says_something(said) {
-        return Err(Nothing::Empty);
+        return Err(NoSummary::Empty);
     }
     if is_refusal(said) {
-        return Err(Nothing::Declined(said.chars().take(200).collect()));
+        return Err(NoSummary::Declined(said.chars().take(200).collect()));
     }
     let retain = content(&text, &blocks, "retain").map(|retained| unfenced(&retained).to_owned());
     let retain = retain.filter(|retained| says_something(retained));
     let sections = if asked.structured { sections(said, tagged) } else { None };
     if !tagged && sections.is_none() {
-        return Err(Nothing::Untagged);
+        return Err(NoSummary::Untagged);
     }
     let summary = sections.as_ref().map_or_else(|| said.to_owned(), told);
-    Ok(Read { summary, retain, keep, sections })
+    Ok(ParsedReply { summary, retain, keep, sections })
 }
 
 /// The text and the sections of a summary that an agent brings, if it has some.

@@ -5,15 +5,15 @@ use crate::infra::fs::disk::DiskFs;
 use crate::infra::fs::{Name, Open, StorePath};
 use crate::model::TaskConfig;
 
-use super::Material;
+use super::MessageFile;
 
 /// Material of lines, in a file that has lost its name.
-pub(super) fn material_of(lines: &str) -> Material {
+pub(super) fn material_of(lines: &str) -> MessageFile {
     let place = tempfile::tempdir().unwrap();
     let path = StorePath::ROOT.join(Name::fixed("to_summarize.jsonl"));
     let file = DiskFs::open(place.path()).unwrap().open(&path, Open::New).unwrap();
     file.write_all_at(lines.as_bytes(), 0).unwrap();
-    Material::new(file, lines.len() as u64)
+    MessageFile::new(file, lines.len() as u64)
 }
 
 /// A policy of which nobody says anything.

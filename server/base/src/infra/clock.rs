@@ -1,4 +1,4 @@
-//! The one door to time: wall-clock stamps for records, a monotonic clock for leases.
+//! The only access to time: wall-clock stamps for records, a monotonic clock for leases.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, SubsecRound, Utc};
 
-/// A source of time. The wall clock only ever labels records; nothing is decided by it.
+/// A source of time. The wall clock only labels records; no decision depends on it.
 pub trait Clock: Debug + Send + Sync {
-    /// The wall clock, in UTC, to the microsecond (what a record can carry).
+    /// Returns the wall-clock time in UTC, to the microsecond, which is the precision of a record.
     fn now(&self) -> DateTime<Utc>;
-    /// Time since an arbitrary start, never going back.
+    /// Returns the time since an arbitrary start; it never decreases.
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clocks.
+/// The clocks of the machine.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose monotonic time starts now.
+    /// Creates a clock whose monotonic time starts now.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self { start: Instant::now() })
     }
@@ -41,8 +41,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to, but for the millisecond that each look at the wall clock takes, so
-/// that records have different times.
+/// A clock that only tests advance, except that each read of the wall clock takes one millisecond, so that records
+/// have different times.
 #[cfg(feature = "sim")]
 #[derive(Debug)]
 pub struct ManualClock {
@@ -58,14 +58,14 @@ struct ManualTime {
 
 #[cfg(feature = "sim")]
 impl ManualClock {
-    /// A clock at 2026-01-01T00:00:00Z, with a monotonic time of zero.
+    /// Creates a clock at 2026-01-01T00:00:00Z, with a monotonic time of zero.
     pub fn shared() -> Arc<Self> {
-        // Seconds since 1970; within the range of dates, so the default is never taken.
+        // Seconds since 1970, within the range of dates, so the default is never used.
         let wall = DateTime::from_timestamp(1_767_225_600, 0).unwrap_or_default();
         Arc::new(Self { time: Mutex::new(ManualTime { wall, monotonic: Duration::ZERO }) })
     }
 
-    /// Moves both clocks on.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         let mut time = self.time();
         time.wall += by;
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_when_told_and_a_little_at_each_look() {
+    fn a_manual_clock_moves_on_request_and_a_little_at_each_read() {
         let clock = ManualClock::shared();
         let stamp = || clock.now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         assert_eq!(stamp(), "2026-01-01T00:00:00.000Z");
@@ -113,7 +113,7 @@ mod tests {
     }
 }
 
-/// The time that this thread has had of a processor.
+/// Returns the processor time of this thread.
 pub fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -1,9 +1,9 @@
-//! Short waits for the disk on a worker of the runtime itself.
+//! Short blocking waits for the disk directly on a worker of the runtime.
 //!
-//! `block_in_place` hands the worker's other work to another thread first, which takes longer than a quick sync. So
-//! one worker at a time may wait where it stands, if the wait is known to be short. Should it turn out not to be,
-//! the workers that sleep are woken, and serve everybody else, but for the task that the one who waits has woken last:
-//! the runtime keeps that for it. So nobody should wait here right after waking another.
+//! `block_in_place` first moves the worker's other tasks to another thread, which takes longer than a quick sync. So
+//! one worker at a time may block without that, if the wait is expected to be short. If the wait turns out long, a
+//! monitor thread wakes the idle workers, which take over the tasks of the blocked worker, except the task that the
+//! blocked worker woke last: the runtime reserves that one for it. So do not wait here right after waking a task.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,137 +13,139 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-/// What was shorter than this the last time is held to be short.
-const SHORT: Duration = Duration::from_millis(1);
-/// A wait that was seen by two looks at it has turned out long.
-const LOOK: Duration = Duration::from_millis(5);
-/// So many looks at nothing, and nobody looks until there is something.
-const IDLE_LOOKS: u32 = 20;
-/// When two want to wait at once there is other work to do: for so long nobody waits where it stands.
-const CROWDED: Duration = Duration::from_millis(20);
+/// A wait is expected to be short if the last one took less than this.
+const SHORT_WAIT: Duration = Duration::from_millis(1);
+/// Interval of the monitor's checks. A wait that spans two checks is long.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+/// Checks without a wait after which the monitor parks.
+const IDLE_CHECKS: u32 = 20;
+/// Pause after two concurrent waits. Concurrent waits mean that the worker has other tasks, so none blocks in place
+/// meanwhile.
+const CONTENTION_PAUSE: Duration = Duration::from_millis(20);
 
-/// Who waits where it stands.
+/// The one slot for a wait that blocks a worker in place.
 #[derive(Debug)]
 pub struct InPlace {
-    state: Arc<State>,
-    /// The thread that looks; none where there is no other worker to wake.
-    watch: OnceLock<Option<Thread>>,
+    monitor: Arc<WaitMonitor>,
+    /// The monitor thread; `None` where there is no other worker to wake.
+    thread: OnceLock<Option<Thread>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WaitMonitor {
     zero: Instant,
-    /// When the wait that goes on began, in microseconds since `zero`; 0: there is none.
+    /// Start of the current wait, in microseconds since `zero`; 0 without a wait.
     began: AtomicU64,
-    /// Until when nobody is to wait.
-    crowded: AtomicU64,
-    asleep: AtomicBool,
-    over: AtomicBool,
+    /// End of the pause after concurrent waits.
+    paused_until: AtomicU64,
+    parked: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Default for InPlace {
     fn default() -> Self {
-        let state = State {
+        let monitor = WaitMonitor {
             zero: Instant::now(),
             began: AtomicU64::new(0),
-            crowded: AtomicU64::new(0),
-            asleep: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            paused_until: AtomicU64::new(0),
+            parked: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         };
-        Self { state: Arc::new(state), watch: OnceLock::new() }
+        Self { monitor: Arc::new(monitor), thread: OnceLock::new() }
     }
 }
 
 impl InPlace {
-    /// Does what took so long the last time, as a task of a multi-threaded runtime.
+    /// Runs `act`, which took `last` the previous time, in a task of a multi-threaded runtime.
     pub fn wait<T>(&self, last: Option<Duration>, act: impl FnOnce() -> T) -> T {
-        let short = last.is_some_and(|last| last < SHORT);
+        let short = last.is_some_and(|last| last < SHORT_WAIT);
         match short.then(|| self.enter()).flatten() {
-            Some(_place) => act(),
+            Some(_wait) => act(),
             None => block_in_place(act),
         }
     }
 
-    fn enter(&self) -> Option<Place<'_>> {
-        let state = &*self.state;
-        let now = state.now();
-        if now < state.crowded.load(Ordering::Relaxed) {
+    fn enter(&self) -> Option<Wait<'_>> {
+        let monitor = &*self.monitor;
+        let now = monitor.now();
+        if now < monitor.paused_until.load(Ordering::Relaxed) {
             return None;
         }
-        let watch = self.watch.get_or_init(|| watch(&self.state)).as_ref()?;
-        if state.began.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            state.crowded.store(now + micros(CROWDED), Ordering::Relaxed);
+        let thread = self.thread.get_or_init(|| start_monitor(&self.monitor)).as_ref()?;
+        if monitor.began.compare_exchange(0, now, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            monitor.paused_until.store(now + micros(CONTENTION_PAUSE), Ordering::Relaxed);
             return None;
         }
-        if state.asleep.swap(false, Ordering::SeqCst) {
-            watch.unpark();
+        if monitor.parked.swap(false, Ordering::SeqCst) {
+            thread.unpark();
         }
-        Some(Place { state })
+        Some(Wait { monitor })
     }
 }
 
 impl Drop for InPlace {
     fn drop(&mut self) {
-        self.state.over.store(true, Ordering::SeqCst);
-        if let Some(Some(watch)) = self.watch.get() {
-            watch.unpark();
+        self.monitor.stopped.store(true, Ordering::SeqCst);
+        if let Some(Some(thread)) = self.thread.get() {
+            thread.unpark();
         }
     }
 }
 
-/// The wait that goes on.
-struct Place<'a> {
-    state: &'a State,
+/// The current wait; ends when dropped.
+struct Wait<'a> {
+    monitor: &'a WaitMonitor,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        self.state.began.store(0, Ordering::SeqCst);
+        self.monitor.began.store(0, Ordering::SeqCst);
     }
 }
 
-impl State {
+impl WaitMonitor {
     fn now(&self) -> u64 {
         micros(self.zero.elapsed()).max(1)
     }
 
-    /// Looks whether a wait takes long, and then has a worker woken: what it is woken for is nothing, but then it
-    /// finds what the one that waits has left.
-    fn look(&self, runtime: &Handle) {
+    /// Watches for long waits and then wakes a worker by spawning an empty task; the worker then finds the tasks of
+    /// the blocked one.
+    fn watch(&self, runtime: &Handle) {
         let (mut seen, mut idle) = (0, 0);
-        while !self.over.load(Ordering::SeqCst) {
+        while !self.stopped.load(Ordering::SeqCst) {
             let began = self.began.load(Ordering::SeqCst);
-            // Not only if it is the same one: many short waits in a row are a long one.
+            // Two different waits count too: many short waits in a row delay tasks as much as a long one.
             if began != 0 && seen != 0 {
                 drop(runtime.spawn(async {}));
             }
             idle = if began == seen && began == 0 { idle + 1 } else { 0 };
             seen = began;
-            if idle < IDLE_LOOKS {
-                thread::park_timeout(LOOK);
+            if idle < IDLE_CHECKS {
+                thread::park_timeout(CHECK_INTERVAL);
                 continue;
             }
-            self.asleep.store(true, Ordering::SeqCst);
-            // Whoever began since may not have seen it.
-            if self.began.load(Ordering::SeqCst) == 0 && !self.over.load(Ordering::SeqCst) {
+            self.parked.store(true, Ordering::SeqCst);
+            // A wait that began since may have missed the flag.
+            if self.began.load(Ordering::SeqCst) == 0 && !self.stopped.load(Ordering::SeqCst) {
                 thread::park();
             }
-            self.asleep.store(false, Ordering::SeqCst);
+            self.parked.store(false, Ordering::SeqCst);
             idle = 0;
         }
     }
 }
 
-/// Starts the thread that looks, if there is more than one worker.
-fn watch(state: &Arc<State>) -> Option<Thread> {
+/// Starts the monitor thread if there is more than one worker.
+fn start_monitor(monitor: &Arc<WaitMonitor>) -> Option<Thread> {
     let runtime = Handle::current();
     if runtime.runtime_flavor() != RuntimeFlavor::MultiThread || runtime.metrics().num_workers() < 2 {
         return None;
     }
-    let state = Arc::clone(state);
-    let look = thread::Builder::new().name("sync-watch".to_owned()).spawn(move || state.look(&runtime));
-    let look = look.inspect_err(|error| tracing::warn!(%error, "no thread to watch syncs: they are slower"));
-    look.ok().map(|look| look.thread().clone())
+    let monitor = Arc::clone(monitor);
+    let started = thread::Builder::new().name("sync-watch".to_owned()).spawn(move || monitor.watch(&runtime));
+    let started = started
+        .inspect_err(|error| tracing::warn!(%error, "cannot start the monitor thread: syncs are slower"));
+    started.ok().map(|thread| thread.thread().clone())
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -166,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_turns_out_long_holds_nobody_up() {
+    fn a_long_wait_does_not_delay_other_tasks() {
         let runtime = runtime(2);
         for _ in 0..20 {
             let places = Arc::new(InPlace::default());
             let (say, heard) = mpsc::channel::<()>();
             let (begin, begun) = mpsc::channel();
-            // What wakes by a timer needs a worker that looks at the clock: here the one that then waits.
+            // A timer needs a worker that drives it: here the one that then blocks.
             let stuck = runtime.spawn(async move {
                 sleep(Duration::from_millis(2)).await;
                 places.wait(SHORTLY, || {
@@ -193,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn two_do_not_wait_at_once() {
+    fn concurrent_waits_do_not_block_in_place() {
         let runtime = runtime(2);
         let places = Arc::new(InPlace::default());
         let _inside = runtime.enter();
         let place = places.enter().unwrap();
         assert!(places.enter().is_none());
         drop(place);
-        // There was a crowd just now.
+        // The pause after concurrent waits is running.
         assert!(places.enter().is_none());
         let end = Instant::now() + Duration::from_secs(20);
         while places.enter().is_none() {
@@ -210,21 +212,21 @@ mod tests {
     }
 
     #[test]
-    fn the_only_worker_never_waits() {
+    fn the_only_worker_never_blocks_in_place() {
         let runtime = runtime(1);
         let _inside = runtime.enter();
         assert!(InPlace::default().enter().is_none());
     }
 
     #[test]
-    fn what_took_long_goes_elsewhere() {
+    fn long_waits_do_not_block_in_place() {
         let runtime = runtime(2);
         let places = Arc::new(InPlace::default());
         let run =
             |last: Option<Duration>| {
                 let places = Arc::clone(&places);
                 runtime.block_on(runtime.spawn(async move {
-                    places.wait(last, || places.state.began.load(Ordering::SeqCst) != 0)
+                    places.wait(last, || places.monitor.began.load(Ordering::SeqCst) != 0)
                 }))
             };
         assert!(!run(None).unwrap());

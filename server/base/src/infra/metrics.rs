@@ -1,7 +1,7 @@
-//! What the server counts and measures: one table of metrics, and one function or guard for each.
+//! The metrics of the server: one table, and one function or guard for each metric.
 //!
-//! Without a recorder in the process everything here does nothing and costs next to nothing. No label is a task, and
-//! labels that callers choose are bounded.
+//! Without a recorder in the process, all calls are almost free no-ops. No label is a task, and labels with values
+//! that callers choose are bounded.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,32 +13,32 @@ use metrics::{Gauge, counter, describe_counter, describe_gauge, describe_histogr
 
 use super::clock::SystemClock;
 
-/// One metric.
+/// A metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Metric {
-    /// Its name.
+    /// The name of the metric.
     pub name: &'static str,
-    /// How it behaves.
+    /// The type of the metric.
     pub kind: MetricKind,
-    /// What it is told apart by.
+    /// The names of the labels.
     pub labels: &'static [&'static str],
-    /// What it is, in one line.
+    /// The help text, in one line.
     pub about: &'static str,
 }
 
-/// How a metric behaves.
+/// The type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only grows.
+    /// A value that only grows.
     Counter,
-    /// Goes up and down.
+    /// A value that rises and falls.
     Gauge,
-    /// How often which size.
+    /// A distribution of values.
     Histogram,
 }
 
 impl MetricKind {
-    /// The word that Prometheus has for it.
+    /// Returns Prometheus' name of the type.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -57,12 +57,12 @@ const STREAM_BYTES: &str = "contextstore_stream_bytes_total";
 const REJECTED: &str = "contextstore_rejected_total";
 const STALLED: &str = "contextstore_stalled_readers_total";
 const LLM_REQUESTS: &str = "contextstore_llm_requests_total";
-/// The duration of requests to providers.
+/// Histogram of the duration of requests to providers.
 pub const LLM_DURATION: &str = "contextstore_llm_request_duration_seconds";
 const LLM_RETRIES: &str = "contextstore_llm_retries_total";
 const LLM_TOKENS: &str = "contextstore_llm_tokens_total";
 const SUMMARIES: &str = "context_summaries_total";
-/// The duration of compressions.
+/// Histogram of the duration of compressions.
 pub const COMPRESSION_DURATION: &str = "context_compression_duration_seconds";
 const COMPRESSION_FAILURES: &str = "context_compression_failures_total";
 const TRIMS: &str = "context_trims_total";
@@ -96,31 +96,31 @@ const fn metric(
     Metric { name, kind, labels, about }
 }
 
-/// Every metric there is. `docs/METRICS.md` lists them too.
+/// All metrics. `docs/METRICS.md` lists them too.
 pub const METRICS: &[Metric] = &[
     metric(MESSAGES, MetricKind::Counter, &["task_source", "role"], "Messages appended"),
     metric(
         DB_SIZE,
         MetricKind::Gauge,
         &[],
-        "Bytes that all tasks and the catalog take on disk, when last measured",
+        "Bytes on disk of all tasks and the catalog, at the last measurement",
     ),
     metric(REQUESTS, MetricKind::Counter, &["service", "method", "code"], "Calls that ended"),
     metric(
         REQUEST_DURATION,
         MetricKind::Histogram,
         &["method"],
-        "How long calls took; of a stream, from its first byte to its end",
+        "Duration of calls; of a stream, from its first byte to its end",
     ),
     metric(
         APPEND_DURATION,
         MetricKind::Histogram,
         &[],
-        "From a message read to its acknowledgement, in unary calls and in streams",
+        "Time from reading a message to its acknowledgement, in unary calls and in streams",
     ),
     metric(STREAM_BYTES, MetricKind::Counter, &["method"], "Bytes of files sent to readers"),
     metric(REJECTED, MetricKind::Counter, &["reason"], "Calls and connections refused because of a limit"),
-    metric(STALLED, MetricKind::Counter, &[], "Reads that ended because the reader took nothing"),
+    metric(STALLED, MetricKind::Counter, &[], "Reads that ended because the reader stalled"),
     metric(
         LLM_REQUESTS,
         MetricKind::Counter,
@@ -131,75 +131,80 @@ pub const METRICS: &[Metric] = &[
         LLM_DURATION,
         MetricKind::Histogram,
         &["provider"],
-        "From a request to a provider to the end of its answer, with all tries",
+        "Duration of requests to providers, to the end of the answer, with all retries",
     ),
-    metric(LLM_RETRIES, MetricKind::Counter, &["provider"], "Requests to providers that were sent again"),
+    metric(LLM_RETRIES, MetricKind::Counter, &["provider"], "Retries of requests to providers"),
     metric(
         LLM_TOKENS,
         MetricKind::Counter,
         &["provider", "kind"],
         "Tokens that providers charged: input, output, cache_creation or cache_read",
     ),
-    metric(OUTPUTS_PUT, MetricKind::Counter, &["kind"], "Outputs of tools put: text or binary"),
+    metric(OUTPUTS_PUT, MetricKind::Counter, &["kind"], "Outputs of tools uploaded: text or binary"),
     metric(OUTPUT_BYTES, MetricKind::Counter, &[], "Bytes of outputs of tools received"),
-    metric(OUTPUTS_REMOVED, MetricKind::Counter, &[], "Outputs of tools removed, as no log named them"),
+    metric(OUTPUTS_REMOVED, MetricKind::Counter, &[], "Outputs of tools removed because no log named them"),
     metric(
         OUTPUTS_PACKED,
         MetricKind::Counter,
         &[],
-        "Outputs of tools packed, as their task ended or they were old",
+        "Outputs of tools packed because their task ended or they were old",
     ),
-    metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries put in the place of messages"),
+    metric(SUMMARIES, MetricKind::Counter, &["task_source"], "Summaries that replaced messages"),
     metric(
         COMPRESSION_DURATION,
         MetricKind::Histogram,
         &["strategy"],
-        "From looking at a view to a smaller one in its place",
+        "Duration of compressions, from reading the view to the new one",
     ),
     metric(
         COMPRESSION_FAILURES,
         MetricKind::Counter,
         &["reason"],
-        "Compressions that failed (store), and those in which the built-in summariser had to step in (summarizer)",
+        "Compressions that failed (store), and those that fell back to the built-in summariser (summarizer)",
     ),
     metric(TRIMS, MetricKind::Counter, &[], "Rewrites that trimmed outputs of tools in a view"),
-    metric(TRIMMED_OUTPUTS, MetricKind::Counter, &[], "Outputs of tools that became notes in a view"),
+    metric(TRIMMED_OUTPUTS, MetricKind::Counter, &[], "Outputs of tools replaced by notes in a view"),
     metric(
         BREAKERS,
         MetricKind::Gauge,
         &["provider"],
-        "1 if a model is not asked for summaries, as it failed too often",
+        "1 if the circuit breaker of a provider is open after repeated failures, else 0",
     ),
-    metric(MASKED, MetricKind::Counter, &["rule"], "Secrets that were replaced before anything was written"),
-    metric(LOG_DROPPED, MetricKind::Counter, &[], "Lines of the process log that stderr did not take"),
+    metric(MASKED, MetricKind::Counter, &["rule"], "Secrets masked before they were written"),
+    metric(
+        LOG_DROPPED,
+        MetricKind::Counter,
+        &[],
+        "Lines of the process log dropped because stderr was blocked",
+    ),
     metric(
         HOOKS,
         MetricKind::Counter,
         &["event", "outcome"],
-        "Hooks that ended: ok, failed (with all tries) or dropped",
+        "Hooks that ended: ok, failed (after all retries) or dropped",
     ),
     metric(HOOKS_WAITING, MetricKind::Gauge, &[], "Events that wait for their hooks"),
     metric(CONNECTIONS, MetricKind::Gauge, &[], "Open connections"),
-    metric(READ_STREAMS, MetricKind::Gauge, &[], "Streaming reads that are going on"),
-    metric(BYTES_IN_FLIGHT, MetricKind::Gauge, &[], "Bytes of the requests that are being worked on"),
+    metric(READ_STREAMS, MetricKind::Gauge, &[], "Active streaming reads"),
+    metric(BYTES_IN_FLIGHT, MetricKind::Gauge, &[], "Bytes of requests in flight"),
     metric(OPEN_TASKS, MetricKind::Gauge, &[], "Tasks whose files are open"),
-    metric(READ_ONLY, MetricKind::Gauge, &[], "1 if no writes are taken, else 0"),
+    metric(READ_ONLY, MetricKind::Gauge, &[], "1 if the store refuses writes, else 0"),
     metric(BUILD_INFO, MetricKind::Gauge, &["version"], "1; the version is in the label"),
     metric(RESIDENT, MetricKind::Gauge, &[], "Memory of the process in RAM"),
     metric(OPEN_FDS, MetricKind::Gauge, &[], "Open file handles of the process"),
     metric(MAX_FDS, MetricKind::Gauge, &[], "File handles that the process may open"),
-    metric(START_TIME, MetricKind::Gauge, &[], "When the process started, in seconds since 1970"),
+    metric(START_TIME, MetricKind::Gauge, &[], "Start time of the process, in seconds since 1970"),
 ];
 
-/// Values of `task_source` that are told apart; callers choose them.
+/// Most distinct values of the label `task_source`, which callers choose.
 const MAX_SOURCES: usize = 32;
 
-/// A longer one is no name of a source.
+/// Longest value of the label; a longer one is counted as `other`.
 const MAX_SOURCE_BYTES: usize = 64;
 
 static SOURCES: Sources = Sources::new();
 
-/// Describes every metric to the recorder of this process, and sets those that never change.
+/// Describes every metric to the recorder of this process, and sets the constant ones.
 pub fn describe() {
     for Metric { name, kind, about, .. } in METRICS {
         match kind {
@@ -213,8 +218,7 @@ pub fn describe() {
     gauge!(START_TIME).set(now as f64 / 1000.0);
 }
 
-/// Reads memory and file handles of the process from the system. Where there is no /proc, the values are missing
-/// rather than wrong.
+/// Measures memory and file handles of the process. Without /proc, these metrics are absent rather than wrong.
 pub fn measure_process() {
     if let Some(bytes) = resident_bytes() {
         gauge!(RESIDENT).set(bytes as f64);
@@ -227,168 +231,169 @@ pub fn measure_process() {
     }
 }
 
-/// A message was appended.
+/// Counts an appended message.
 pub fn message_appended(task_source: &str, role: &'static str) {
     counter!(MESSAGES, "task_source" => SOURCES.label(task_source), "role" => role).increment(1);
 }
 
-/// How many bytes all tasks and the catalog take.
+/// Sets the bytes of all tasks and the catalog.
 pub fn set_db_size(bytes: u64) {
     gauge!(DB_SIZE).set(bytes as f64);
 }
 
-/// A call ended with a gRPC code (`OK`, `NOT_FOUND`, …). Names are static, so that no caller can invent some.
+/// Counts a call that ended with a gRPC code (`OK`, `NOT_FOUND`, …). Names are static, so that callers cannot add
+/// label values.
 pub fn request_ended(service: &'static str, method: &'static str, code: &'static str, took: Duration) {
     counter!(REQUESTS, "service" => service, "method" => method, "code" => code).increment(1);
     histogram!(REQUEST_DURATION, "method" => method).record(took.as_secs_f64());
 }
 
-/// A message was acknowledged.
+/// Records the time until a message was acknowledged.
 pub fn append_took(took: Duration) {
     histogram!(APPEND_DURATION).record(took.as_secs_f64());
 }
 
-/// Bytes of a file were sent to a reader.
+/// Counts bytes of a file that were sent to a reader.
 pub fn bytes_streamed(method: &'static str, bytes: usize) {
     counter!(STREAM_BYTES, "method" => method).increment(bytes as u64);
 }
 
-/// An output of a tool was put.
+/// Counts an uploaded output of a tool.
 pub fn output_put(kind: &'static str) {
     counter!(OUTPUTS_PUT, "kind" => kind).increment(1);
 }
 
-/// Bytes of an output have come.
+/// Counts received bytes of outputs.
 pub fn output_bytes_put(bytes: usize) {
     counter!(OUTPUT_BYTES).increment(bytes as u64);
 }
 
-/// A line of the process log was dropped.
+/// Counts a dropped line of the process log.
 pub fn log_line_dropped() {
     counter!(LOG_DROPPED).increment(1);
 }
 
-/// Outputs were removed.
+/// Counts removed outputs.
 pub fn outputs_removed(count: u64) {
     counter!(OUTPUTS_REMOVED).increment(count);
 }
 
-/// Outputs were packed.
+/// Counts packed outputs.
 pub fn outputs_packed(count: u64) {
     counter!(OUTPUTS_PACKED).increment(count);
 }
 
-/// A call or a connection was refused because of a limit.
+/// Counts a call or a connection that was refused because of a limit.
 pub fn rejected(reason: &'static str) {
     counter!(REJECTED, "reason" => reason).increment(1);
 }
 
-/// A read ended because the reader took nothing.
+/// Counts a read that ended because its reader stalled.
 pub fn reader_stalled() {
     counter!(STALLED).increment(1);
 }
 
-/// A request to a provider ended, with all its tries.
+/// Counts a request to a provider that ended, with all its retries.
 pub fn llm_request_ended(provider: &'static str, outcome: &'static str, took: Duration) {
     counter!(LLM_REQUESTS, "provider" => provider, "outcome" => outcome).increment(1);
     histogram!(LLM_DURATION, "provider" => provider).record(took.as_secs_f64());
 }
 
-/// A request to a provider is sent again.
+/// Counts a retry of a request to a provider.
 pub fn llm_retried(provider: &'static str) {
     counter!(LLM_RETRIES, "provider" => provider).increment(1);
 }
 
-/// A provider charged tokens of a kind.
+/// Counts tokens of a kind that a provider charged.
 pub fn llm_tokens(provider: &'static str, kind: &'static str, tokens: u64) {
     counter!(LLM_TOKENS, "provider" => provider, "kind" => kind).increment(tokens);
 }
 
-/// A view was compressed.
+/// Records a compression of a view.
 pub fn compressed(strategy: &'static str, took: Duration) {
     histogram!(COMPRESSION_DURATION, "strategy" => strategy).record(took.as_secs_f64());
 }
 
-/// A summary was put in the place of messages.
+/// Counts a summary that replaced messages.
 pub fn summary_made(task_source: &str) {
     counter!(SUMMARIES, "task_source" => SOURCES.label(task_source)).increment(1);
 }
 
-/// A compression failed, wholly or in part.
+/// Counts a compression that failed in whole or in part.
 pub fn compression_failed(reason: &'static str) {
     counter!(COMPRESSION_FAILURES, "reason" => reason).increment(1);
 }
 
-/// Outputs of tools became notes, by one rewrite.
+/// Counts a rewrite that replaced outputs of tools by notes.
 pub fn outputs_trimmed(outputs: u64) {
     counter!(TRIMS).increment(1);
     counter!(TRIMMED_OUTPUTS).increment(outputs);
 }
 
-/// Whether a model is not asked for summaries.
+/// Sets whether the circuit breaker of a provider is open.
 pub fn set_breaker(provider: &'static str, is_open: bool) {
     gauge!(BREAKERS, "provider" => provider).set(f64::from(u8::from(is_open)));
 }
 
-/// Secrets were replaced. The rules are those of the configuration, so their names are few.
+/// Counts replaced secrets. The rules are those of the configuration, which bounds the label.
 pub fn masked(rule: &str, times: u64) {
     counter!(MASKED, "rule" => rule.to_owned()).increment(times);
 }
 
-/// A hook ended, with all its tries, or was never tried.
+/// Counts a hook that ended, with all its retries, or was dropped.
 pub fn hook_ended(event: &'static str, outcome: &'static str) {
     counter!(HOOKS, "event" => event, "outcome" => outcome).increment(1);
 }
 
-/// How many events wait for their hooks.
+/// Sets the number of events that wait for their hooks.
 pub fn set_hooks_waiting(count: usize) {
     gauge!(HOOKS_WAITING).set(count as f64);
 }
 
-/// How many tasks are open.
+/// Sets the number of open tasks.
 pub fn set_open_tasks(count: usize) {
     gauge!(OPEN_TASKS).set(count as f64);
 }
 
-/// Whether writes are refused.
+/// Sets whether the store refuses writes.
 pub fn set_read_only(is_read_only: bool) {
     gauge!(READ_ONLY).set(f64::from(u8::from(is_read_only)));
 }
 
-/// How many streaming reads are going on.
+/// Sets the number of active streaming reads.
 pub fn set_read_streams(count: usize) {
     gauge!(READ_STREAMS).set(count as f64);
 }
 
-/// How many bytes of requests are in flight.
+/// Sets the bytes of requests in flight.
 pub fn set_bytes_in_flight(bytes: u64) {
     gauge!(BYTES_IN_FLIGHT).set(bytes as f64);
 }
 
-/// Counts an open connection, until it is dropped.
-pub fn connection() -> Counted {
+/// Counts an open connection until the guard is dropped.
+pub fn connection() -> GaugeGuard {
     let gauge = gauge!(CONNECTIONS);
     gauge.increment(1.0);
-    Counted(gauge)
+    GaugeGuard(gauge)
 }
 
-/// What is counted as long as this lives.
+/// A guard that counts one in a gauge while it lives.
 #[must_use = "it counts as long as it lives"]
-pub struct Counted(Gauge);
+pub struct GaugeGuard(Gauge);
 
-impl fmt::Debug for Counted {
+impl fmt::Debug for GaugeGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counted").finish_non_exhaustive()
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }
 }
 
-/// The values of `task_source` that are told apart.
+/// The distinct values of the label `task_source`.
 struct Sources(Mutex<BTreeSet<String>>);
 
 impl Sources {
@@ -396,10 +401,10 @@ impl Sources {
         Self(Mutex::new(BTreeSet::new()))
     }
 
-    /// A source as a label: the first ones by name, all others together.
+    /// Returns the label of a source: the name of the first ones, `other` for all later ones.
     fn label(&self, source: &str) -> String {
         if source.is_empty() {
-            // An empty label is none to Prometheus.
+            // Prometheus treats an empty label as absent.
             return "none".to_owned();
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -423,7 +428,7 @@ fn resident_bytes() -> Option<u64> {
 #[expect(clippy::disallowed_methods, reason = "a folder of the kernel, not of the data directory")]
 fn open_files() -> Option<usize> {
     let entries: io::Result<Vec<_>> = std::fs::read_dir("/proc/self/fd").ok()?.collect();
-    // One of them is the listing itself.
+    // The listing itself holds one handle.
     Some(entries.ok()?.len().saturating_sub(1))
 }
 
@@ -432,7 +437,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_cannot_make_labels_without_end() {
+    fn labels_of_callers_are_bounded() {
         let sources = Sources::new();
         let labels: Vec<_> = (0..100).map(|number| sources.label(&format!("source-{number}"))).collect();
         assert_eq!(labels[MAX_SOURCES - 1], format!("source-{}", MAX_SOURCES - 1));

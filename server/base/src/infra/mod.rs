@@ -1,4 +1,4 @@
-//! What the layers above stand on and that knows none of them: files, clocks and the metrics.
+//! The infrastructure below all other layers: files, clocks, sockets and metrics.
 
 pub mod clock;
 pub mod fs;

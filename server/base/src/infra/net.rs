@@ -1,4 +1,4 @@
-//! Sockets of this machine, and the process's own limits.
+//! Sockets of this machine, and the limits of the process.
 
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -7,10 +7,10 @@ use std::path::Path;
 use rustix::fs::{Mode, unlink};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 
-/// Listens on a Unix socket that only this user may connect to. A socket that a dead process left is removed.
+/// Listens on a Unix socket that only this user may connect to. Removes the socket of a dead process first.
 pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let bind = || {
-        // The socket is private from its first moment on; nothing else makes files while this runs.
+        // The socket is private from the moment of its creation; the process creates no other file meanwhile.
         let before = umask(Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(path);
         umask(before);
@@ -35,19 +35,19 @@ pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-/// Removes a socket of ours.
+/// Removes a socket of this process.
 pub fn remove_socket(path: &Path) {
     if let Err(error) = unlink(path) {
         tracing::debug!(path = %path.display(), %error, "the socket could not be removed");
     }
 }
 
-/// The user this process runs as.
+/// Returns the user id of the process.
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Raises the limit of open files as far as it goes; answers what it is then.
+/// Raises the limit of open files to its maximum, and returns the new limit.
 pub fn raise_open_files() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {

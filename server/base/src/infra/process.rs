@@ -1,10 +1,10 @@
-//! Programs that the server runs: waiting for one, and ending it with all that it started.
+//! Child processes: waiting for one, and killing one with all its descendants.
 
 use std::io;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// Returns when a child has ended, and leaves it to be waited for: until then its id is nobody else's. Blocks.
+/// Blocks until a child has ended, without reaping it: until it is reaped, its id is not reused.
 pub fn wait(id: u32) -> io::Result<()> {
     loop {
         match waitid(WaitId::Pid(pid(id)?), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
@@ -14,9 +14,9 @@ pub fn wait(id: u32) -> io::Result<()> {
     }
 }
 
-/// Kills a child that leads a group of its own, with everything in it.
+/// Kills the process group of a child that leads one.
 pub fn kill_group(id: u32) {
-    // It may be gone.
+    // The group may be gone already.
     let _ = pid(id).map(|pid| kill_process_group(pid, Signal::KILL));
 }
 

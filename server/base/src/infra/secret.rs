@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::net::user_id;
 
-/// No secret is longer.
+/// Largest file of a secret.
 const MAX_BYTES: u64 = 16 << 10;
 
-/// The text of a file that is private: its owner is this user or root, and not everybody may read it.
+/// Reads a private file: owned by this user or root, and not readable by everyone.
 #[expect(
     clippy::disallowed_methods,
     reason = "the operator's file, wherever it is; nothing of the data directory"

@@ -1,34 +1,34 @@
-//! The one error of the store. Variants carry data; the words are made here and nowhere else.
+//! The error type of the store. Variants carry data; only this file turns them into messages.
 
 use std::borrow::Cow;
 use std::io;
 
 use super::{Holder, Status, TaskId};
 
-/// A field of a request that cannot be accepted.
+/// An invalid field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {problem}")]
 pub struct InvalidField {
-    /// The field, as the API names it.
+    /// The name of the field in the API.
     pub field: Cow<'static, str>,
-    /// What is wrong with it, with the limit where there is one.
+    /// The problem, with the limit if there is one.
     pub problem: String,
 }
 
 impl InvalidField {
-    /// `field` is the API's name; `problem` continues the sentence that begins with it.
+    /// Creates the error. `field` is the API's name; `problem` continues the sentence that begins with it.
     pub fn new(field: &'static str, problem: impl Into<String>) -> Self {
         Self { field: field.into(), problem: problem.into() }
     }
 
-    /// The same of a field that this one is in.
+    /// Prefixes the field with the name of the field that contains it.
     #[must_use]
     pub fn within(self, outer: &str) -> Self {
         Self { field: format!("{outer}.{}", self.field).into(), ..self }
     }
 }
 
-/// An error with its causes, on one line.
+/// Formats an error with its causes, on one line.
 pub fn in_full(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();
@@ -39,50 +39,50 @@ pub fn in_full(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// Why the store did not do what it was asked.
+/// An error of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A field of the request cannot be accepted; nothing was changed.
+    /// A field of the request is invalid; nothing was changed.
     #[error(transparent)]
     Invalid(#[from] InvalidField),
-    /// The message is larger than the store takes; nothing was changed.
+    /// The message exceeds the size limit; nothing was changed.
     #[error("the message has {size} bytes; at most {limit} are allowed (limits.message_bytes)")]
     TooLarge {
-        /// What it takes in the log.
+        /// The size of the message in the log.
         size: usize,
-        /// What it may take.
+        /// The largest allowed size.
         limit: usize,
     },
-    /// A request to a provider would be larger than is allowed.
+    /// A request to a provider would exceed the size limit.
     #[error("the request has {size} {unit}; at most {limit} are allowed: {}", unit.advice())]
     RequestTooLarge {
-        /// Its size, as far as it was looked at.
+        /// The measured size; measuring may stop at the limit.
         size: u64,
-        /// What it may have.
+        /// The largest allowed size.
         limit: u64,
-        /// What both are counted in.
+        /// The unit of both numbers.
         unit: SizeUnit,
     },
-    /// There is no such task.
+    /// The task does not exist.
     #[error("there is no task {id}")]
     TaskNotFound {
-        /// The id asked for.
+        /// The requested id.
         id: TaskId,
     },
-    /// A task with that id exists already.
+    /// A task with that id already exists.
     #[error("task {id} exists already")]
     TaskExists {
-        /// The id asked for.
+        /// The requested id.
         id: TaskId,
     },
-    /// There is no such message.
+    /// The message does not exist.
     #[error("task {id} has no message {seq}; the last one is {last}")]
     MessageNotFound {
         /// The task.
         id: TaskId,
-        /// The message asked for.
+        /// The requested message.
         seq: u64,
-        /// The last message there is.
+        /// The last message of the task.
         last: u64,
     },
     /// The task's status does not allow the call.
@@ -90,9 +90,9 @@ pub enum StoreError {
     WrongStatus {
         /// The task.
         id: TaskId,
-        /// What it is.
+        /// The current status.
         status: Status,
-        /// What was asked.
+        /// The refused action.
         action: &'static str,
     },
     /// Another client holds the lease, or the caller's was taken over.
@@ -103,58 +103,60 @@ pub enum StoreError {
     LeaseHeld {
         /// The task.
         id: TaskId,
-        /// Who holds it.
+        /// The current holder.
         holder: Holder,
         /// The newest generation.
         generation: u64,
     },
     /// The caller's lease is not the newest.
-    #[error("lease generation {given} of task {id} is not the newest ({newest})")]
+    #[error(
+        "lease_generation {given} of task {id} is not the newest ({newest}); start the task again to get a new lease"
+    )]
     StaleLease {
         /// The task.
         id: TaskId,
-        /// The caller's.
+        /// The caller's generation.
         given: u64,
-        /// The newest.
+        /// The newest generation.
         newest: u64,
     },
-    /// The request id was used for something else.
-    #[error("request_id {request_id} was used for a different call before")]
+    /// The request id was used for a different call.
+    #[error("request_id {request_id} was used for a different call; use a new id for each call")]
     RequestIdReused {
         /// The id.
         request_id: String,
     },
-    /// The limit of a task's model is not known, and is not to be guessed.
+    /// The context limit of the task's model is unknown, and the call must not guess it.
     #[error(
-        "the limit of task {id} is not known and `compact` does not guess: give context_length, or name the model under `models`"
+        "the context limit of task {id} is unknown, and `compact` needs it: pass context_length, or set the limit of the model under `models`"
     )]
     LimitUnknown {
         /// The task.
         id: TaskId,
     },
-    /// There is no compaction of that token.
-    #[error("task {id} has no compaction of that token; it may have expired")]
+    /// No compaction has that token.
+    #[error("task {id} has no compaction with that token; it may have expired")]
     CompactionNotFound {
         /// The task.
         id: TaskId,
     },
-    /// A summary cannot stand for what it is to stand for.
+    /// A summary fails the checks that a summary must pass.
     #[error("the summary {problem}")]
     SummaryRefused {
-        /// What is wrong with it.
+        /// The failed check.
         problem: String,
     },
-    /// Of a view there is nothing that an agent could summarise.
-    #[error("of task {id} nothing is to be summarised ({why})")]
+    /// A view has nothing that an agent could summarise.
+    #[error("task {id} has nothing to summarise: {why}")]
     NothingToSummarize {
         /// The task.
         id: TaskId,
-        /// Why, as a compression tells it.
+        /// The reason, as a compression reports it.
         why: &'static str,
     },
-    /// A message that is to be pinned is not in the view any more.
+    /// A message to pin is no longer in the view.
     #[error(
-        "message {seq} of task {id} is not in its view any more, and a pin brings nothing back; undo the compaction first"
+        "message {seq} of task {id} is no longer in the view, and a pin does not restore it; undo the compaction first"
     )]
     NotInView {
         /// The task.
@@ -162,106 +164,106 @@ pub enum StoreError {
         /// The message.
         seq: u64,
     },
-    /// A task has nothing that another could take over.
-    #[error("task {id} has neither a summary nor a plan to take over")]
+    /// A task has nothing that another task could inherit.
+    #[error("task {id} has neither a summary nor a plan to inherit")]
     NothingToInherit {
         /// The task.
         id: TaskId,
     },
-    /// The view was rewritten since the caller looked.
-    #[error("the view of task {id} is at rewrite {newest}, not {given}")]
+    /// The view was rewritten since the caller read it.
+    #[error("the view of task {id} is at rewrite {newest}, not {given}; read it again")]
     StaleView {
         /// The task.
         id: TaskId,
-        /// The rewrite the caller named.
+        /// The rewrite that the caller named.
         given: u64,
-        /// The newest.
+        /// The newest rewrite.
         newest: u64,
     },
-    /// Another rewrite of the task is being made.
-    #[error("another rewrite of task {id} is in flight")]
+    /// Another rewrite of the task is in progress.
+    #[error("another rewrite of task {id} is in progress; retry later")]
     RewriteInFlight {
         /// The task.
         id: TaskId,
     },
-    /// There is no compaction in force that could be undone.
+    /// No compaction is in force that could be undone.
     #[error("task {id} has no compaction to undo")]
     NothingToUndo {
         /// The task.
         id: TaskId,
     },
-    /// The task's log is damaged; it can be read, not written.
+    /// The task's log is damaged; it can be read but not written.
     #[error("task {id} is in quarantine: {reason}")]
     Quarantined {
         /// The task.
         id: TaskId,
-        /// What was found.
+        /// The damage found.
         reason: String,
     },
-    /// The task holds something this version does not know; it can be read, not written.
+    /// The task holds data of a newer version; it can be read but not written.
     #[error("task {id} was written by a newer version ({found}): it can only be read")]
     NewerFormat {
         /// The task.
         id: TaskId,
-        /// What was found.
+        /// The unknown data.
         found: String,
     },
-    /// A sync of the task's log failed, and what was not durable was taken back. Should that have failed too,
-    /// it may come back: only a retry with the same request id is sure to happen once.
+    /// A sync of the task's log failed, and the store removed what was not durable. If the removal failed too, the
+    /// data may reappear: only a retry with the same request id is guaranteed to take effect once.
     #[error("writing task {id} failed; retry with the same request_id")]
     WriteFailed {
         /// The task.
         id: TaskId,
-        /// The first failure.
+        /// The first error.
         #[source]
         source: io::Error,
     },
-    /// The disk is full; nothing was changed. If that was found by a sync, the same holds as for a failed write:
-    /// only a retry with the same request id is sure to happen once.
+    /// The disk is full; nothing was changed. If a sync reported it, the rule of a failed write applies: only a retry
+    /// with the same request id is guaranteed to take effect once.
     #[error("the disk is full")]
     DiskFull {
-        /// The failure.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// The task or the store is as large as it may be; nothing was changed.
-    #[error("{quota} is {limit} bytes, of which {used} are used")]
+    /// The task or the store has reached its quota; nothing was changed.
+    #[error("{quota} allows {limit} bytes, and {used} are used; remove data or raise the quota")]
     QuotaExceeded {
-        /// The setting that limits it.
+        /// The setting of the quota.
         quota: &'static str,
-        /// Bytes that are used.
+        /// Used bytes.
         used: u64,
-        /// Bytes that may be used.
+        /// Allowed bytes.
         limit: u64,
     },
-    /// The task has no output of that ref.
+    /// The task has no output with that ref.
     #[error("task {id} has no output {output}")]
     OutputNotFound {
         /// The task.
         id: TaskId,
-        /// The ref asked for.
+        /// The requested ref.
         output: String,
     },
-    /// An output is not what was put.
+    /// The stored bytes of an output differ from the uploaded ones.
     #[error("output {output} of task {id} is damaged: {problem}")]
     OutputDamaged {
         /// The task.
         id: TaskId,
-        /// Its ref.
+        /// The ref of the output.
         output: String,
-        /// What was found.
+        /// The damage found.
         problem: String,
     },
-    /// The parts of an output do not come in order.
-    #[error("the parts of the output do not come in order: {problem}")]
+    /// The parts of an output arrive in the wrong order.
+    #[error("the parts of the output are out of order: {problem}")]
     OutputMalformed {
-        /// What came.
+        /// The violated rule.
         problem: &'static str,
     },
-    /// The whole store takes no writes.
+    /// The whole store refuses writes.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Another server uses the data directory.
@@ -269,55 +271,55 @@ pub enum StoreError {
     Locked {
         /// The data directory.
         path: String,
-        /// The process that holds the lock, as it wrote it down.
+        /// The process id in the lock file, as text.
         pid: String,
     },
-    /// The data directory cannot be used as it is.
+    /// The data directory is not usable in its current state.
     #[error("{path} cannot be used: {problem}")]
     BadDataDir {
         /// The path.
         path: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A log or view holds bytes that are not what was written.
+    /// A log or view differs from what was written.
     #[error("{path} is damaged at byte {offset}: {problem}")]
     Damaged {
         /// The file.
         path: String,
-        /// Where.
+        /// The byte offset of the damage.
         offset: u64,
-        /// What was found.
+        /// The damage found.
         problem: String,
     },
     /// The catalog cannot be read or written.
     #[error("the catalog failed: {problem}")]
     Catalog {
-        /// What SQLite said.
+        /// The message of SQLite.
         problem: String,
     },
-    /// The disk failed.
+    /// The disk reported an error.
     #[error("{action} failed")]
     Io {
-        /// What was tried, with the file.
+        /// The attempted action, with the file.
         action: String,
-        /// The failure.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
-/// What the size of a request is counted in.
+/// The unit of a request's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeUnit {
-    /// Bytes of its body.
+    /// Bytes of the body.
     Bytes,
     /// Tokens of the context and the tools.
     Tokens,
 }
 
 impl SizeUnit {
-    /// Returns what can be done about a request that is too large.
+    /// Returns the advice for a request that is too large.
     fn advice(self) -> &'static str {
         match self {
             Self::Bytes => "send less or raise max_bytes",
@@ -339,7 +341,7 @@ impl std::fmt::Display for SizeUnit {
 }
 
 impl StoreError {
-    /// An I/O failure of a named action; a full disk is told apart.
+    /// Converts an I/O error of a named action; a full disk becomes [`StoreError::DiskFull`].
     #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         match source.kind() {
@@ -351,7 +353,7 @@ impl StoreError {
         }
     }
 
-    /// The reason in the API's vocabulary (`ErrorReason` in the proto).
+    /// Returns the reason in the API's vocabulary (`ErrorReason` in the proto).
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Invalid(_) => "ERROR_REASON_INVALID_FIELD",
@@ -390,7 +392,7 @@ impl StoreError {
         }
     }
 
-    /// Whether the same call may succeed later without anything else being done.
+    /// Returns whether the same call may succeed later without any other action.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::RewriteInFlight { .. }

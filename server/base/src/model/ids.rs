@@ -1,4 +1,4 @@
-//! Ids that callers send, parsed at the border. None of them is ever joined to a path as text.
+//! Ids that callers send, parsed at the border. No id is ever joined to a path as text.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ use super::InvalidField;
 pub struct TaskId(Uuid);
 
 impl TaskId {
-    /// A new id (UUIDv7: ids sort by the time they were made).
+    /// Creates an id (UUIDv7: ids sort by the time of creation).
     pub fn new() -> Self {
         Self(Uuid::now_v7())
     }
 
-    /// Reads the usual hyphenated form, in either case.
+    /// Parses the usual hyphenated form, in either case.
     pub fn parse(text: &str) -> Result<Self, InvalidField> {
         let bad =
             || InvalidField::new("task_uuid", "is not a UUID like 018f6b2e-5c1a-7d3e-9a41-0c5d2e8b7f10");
@@ -29,7 +29,7 @@ impl TaskId {
         if id.is_nil() { Err(bad()) } else { Ok(Self(id)) }
     }
 
-    /// The UUID itself.
+    /// Returns the UUID.
     pub fn uuid(self) -> Uuid {
         self.0
     }
@@ -70,7 +70,7 @@ macro_rules! text_id {
             /// Longest id, in bytes.
             pub const MAX_BYTES: usize = $most;
 
-            /// Accepts 1 to [`Self::MAX_BYTES`] characters that are allowed in it.
+            /// Parses an id of 1 to [`Self::MAX_BYTES`] allowed characters.
             pub fn parse(text: &str) -> Result<Self, InvalidField> {
                 if text.is_empty() || text.len() > Self::MAX_BYTES {
                     return Err(InvalidField::new($field, concat!("must have 1 to ", $most, " characters")));
@@ -79,7 +79,7 @@ macro_rules! text_id {
                 Ok(Self(text.to_owned()))
             }
 
-            /// The id as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -101,27 +101,27 @@ macro_rules! text_id {
     };
 }
 
-/// Printable ASCII, so that it stands in a line and in a header as it is.
+/// Accepts printable ASCII, which can stand in a line and in a header unchanged.
 fn visible(text: &str) -> Result<(), &'static str> {
     if text.bytes().any(|b| !b.is_ascii_graphic() || b == b'"' || b == b'\\') {
-        return Err("may only have visible ASCII characters, without quotes and backslashes");
+        return Err("may only contain visible ASCII characters, without quotes and backslashes");
     }
     Ok(())
 }
 
-/// What can be the name of a file, wherever the output is kept.
+/// Accepts characters that are safe in a file name on every storage.
 fn name_of_a_file(text: &str) -> Result<(), &'static str> {
     if text.starts_with('.') {
         return Err("must not begin with a dot");
     }
     if text.bytes().any(|b| !b.is_ascii_alphanumeric() && !b"-_.:@+=~".contains(&b)) {
-        return Err("may only have letters, digits and -_.:@+=~");
+        return Err("may only contain letters, digits and -_.:@+=~");
     }
     Ok(())
 }
 
 text_id!(
-    /// Names one call of a client, so that a retry of it changes nothing.
+    /// Identifies one call of a client, so that a retry of it changes nothing.
     RequestId, "request_id", 128, visible
 );
 
@@ -130,7 +130,7 @@ impl RequestId {
     #[must_use]
     pub fn part(&self, part: &str) -> Self {
         let plain = Self::parse(&format!("{self}/{part}"));
-        // An id that is as long as it may be stands for itself by its hash.
+        // An id of the full length is replaced by its hash.
         plain.unwrap_or_else(|_| {
             let hash = blake3::hash(self.as_str().as_bytes()).to_hex();
             Self::parse(&format!("{hash}/{part}")).unwrap_or_else(|_| self.clone())
@@ -139,10 +139,10 @@ impl RequestId {
 }
 
 text_id!(
-    /// Names one running client: random per process, as pids mean nothing across containers.
+    /// Identifies one running client: random per process, because pids mean nothing across containers.
     InstanceId, "holder.instance_id", 128, visible
 );
 text_id!(
-    /// Names the full output of a tool, within its task.
+    /// Identifies the full output of a tool within its task.
     OutputRef, "output_ref", 128, name_of_a_file
 );

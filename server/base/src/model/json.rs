@@ -1,7 +1,7 @@
 //! JSON that callers send: checked strictly, then kept as text.
 //!
-//! Values are never turned into numbers and back (a 30-digit integer would not survive that). What is kept
-//! is the caller's text without the white space between tokens, so that it fits on one line.
+//! Values are never converted to numbers and back (a 30-digit integer would not survive that). The stored text is the
+//! caller's without the white space between tokens, so that it fits on one line.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,41 +9,41 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// One JSON value as compact text. It has no raw line ends.
+/// One JSON value as compact text without raw line ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Json(Box<str>);
 
 impl Json {
-    /// Checks a value strictly: well formed, no duplicate keys, depth below 128. Lone surrogates become U+FFFD: they are
-    /// half of a character, which a tool may well put out, and no reason to stop an agent.
+    /// Parses a value strictly: well formed, no duplicate keys, depth below 128. Lone surrogates become U+FFFD: the
+    /// output of a tool may contain such half characters, and they must not stop an agent.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         let text = without_lone_surrogates(text);
         serde_json::from_str::<Strict>(&text)?;
         Ok(Self(compact(&text).into_boxed_str()))
     }
 
-    /// Text that is known to be one compact JSON value.
+    /// Wraps text that is known to be one compact JSON value.
     pub fn kept(text: String) -> Self {
         Self(text.into_boxed_str())
     }
 
-    /// A text value.
+    /// Creates a JSON string.
     pub fn text(value: &str) -> Self {
         Self(serde_json::Value::from(value).to_string().into_boxed_str())
     }
 
-    /// The value as JSON text.
+    /// Returns the value as JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What kind of value it is, by its first byte.
+    /// Returns the kind of the value, by its first byte.
     pub fn kind(&self) -> JsonKind {
         JsonKind::of(&self.0)
     }
 }
 
-/// What a JSON value is.
+/// The kind of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JsonKind {
     /// `null`
@@ -59,7 +59,7 @@ pub enum JsonKind {
 }
 
 impl JsonKind {
-    /// The kind of a value by its first byte.
+    /// Returns the kind of a value by its first byte.
     pub fn of(text: &str) -> Self {
         match text.as_bytes().first() {
             Some(b'n') => Self::Null,
@@ -71,8 +71,8 @@ impl JsonKind {
     }
 }
 
-/// The fields of an object in order: raw key (with its quotes) and raw value. The text must be a compact
-/// JSON object; keys and values stand as they came, escape by escape.
+/// Returns the fields of an object in order: raw key (with its quotes) and raw value. The text must be a compact JSON
+/// object; escapes in keys and values are unchanged.
 pub fn fields(object: &str) -> Vec<(&str, &str)> {
     let mut fields = Vec::new();
     let mut rest = object.strip_prefix('{').unwrap_or_default();
@@ -86,7 +86,7 @@ pub fn fields(object: &str) -> Vec<(&str, &str)> {
     fields
 }
 
-/// The items of an array in order. The text must be a compact JSON array.
+/// Returns the items of an array in order. The text must be a compact JSON array.
 pub fn items(array: &str) -> Vec<&str> {
     let mut items = Vec::new();
     let mut rest = array.strip_prefix('[').unwrap_or_default();
@@ -98,7 +98,7 @@ pub fn items(array: &str) -> Vec<&str> {
     items
 }
 
-/// The field of an object with a name, if there is one. The text must be a compact JSON object.
+/// Returns the field of an object with a given name, if present. The text must be a compact JSON object.
 pub fn field<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let named = |key: &str| match key.contains('\\') {
         true => serde_json::from_str::<String>(key).is_ok_and(|key| key == name),
@@ -107,7 +107,7 @@ pub fn field<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     fields(object).into_iter().find(|(key, _)| named(key)).map(|(_, value)| value)
 }
 
-/// JSON with U+FFFD for every escape of half a character whose other half is missing.
+/// Replaces every escape of a lone surrogate by U+FFFD.
 pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     if !json.contains("\\ud") && !json.contains("\\uD") {
         return Cow::Borrowed(json);
@@ -130,7 +130,7 @@ pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
                 continue;
             }
             Some(_) => 6,
-            // A backslash and what it escapes, which may be another one.
+            // A backslash and the character it escapes, which may be another backslash.
             None => escape.chars().take(2).map(char::len_utf8).sum(),
         };
         out.push_str(&escape[..len]);
@@ -140,7 +140,7 @@ pub fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The length of the compact JSON value that a text begins with.
+/// Returns the length of the compact JSON value at the beginning of a text.
 fn value_len(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut depth) = (0, 0_usize);
@@ -158,7 +158,7 @@ fn value_len(text: &str) -> usize {
     bytes.len()
 }
 
-/// Takes out the white space between tokens. The text must be valid JSON.
+/// Removes the white space between tokens. The text must be valid JSON.
 pub(crate) fn compact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let bytes = text.as_bytes();
@@ -178,7 +178,7 @@ pub(crate) fn compact(text: &str) -> String {
     out
 }
 
-/// How deep a value is. The text must be valid JSON.
+/// Returns the nesting depth of a value. The text must be valid JSON.
 pub fn depth(json: &str) -> usize {
     let bytes = json.as_bytes();
     let (mut at, mut depth, mut deepest) = (0, 0_usize, 0);
@@ -197,8 +197,8 @@ pub fn depth(json: &str) -> usize {
     deepest
 }
 
-/// The length of the text that begins here, with its quotes. Texts are long, and most of it is neither a quote nor a
-/// backslash.
+/// Returns the length of the JSON string at the beginning of `bytes`, with its quotes. Searches for quotes and
+/// backslashes only, because strings are long and have few of both.
 pub fn text_len(bytes: &[u8]) -> usize {
     let mut at = 1;
     while let Some(found) = memchr::memchr2(b'"', b'\\', bytes.get(at..).unwrap_or_default()) {
@@ -211,7 +211,7 @@ pub fn text_len(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Visits a whole value and keeps nothing: an error means that two readers could disagree about it.
+/// Visits a whole value and keeps nothing: an error means that two readers could interpret it differently.
 struct Strict;
 
 impl<'de> Deserialize<'de> for Strict {
@@ -263,7 +263,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         while let Some(key) = map.next_key::<String>()? {
             map.next_value::<Strict>()?;
             if let Some(twice) = seen.replace(key) {
-                return Err(A::Error::custom(format_args!("the key {twice:?} stands twice in one object")));
+                return Err(A::Error::custom(format_args!("the key {twice:?} appears twice in one object")));
             }
         }
         Ok(Strict)
@@ -275,13 +275,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn white_space_goes_only_between_tokens() {
+    fn white_space_is_removed_between_tokens_only() {
         let text = " { \"a b\" : [ 1 ,\t2 , \"x \\\" y\\\\\" ] ,\n\"n\" : 1.0e5 } ";
         assert_eq!(compact(text), r#"{"a b":[1,2,"x \" y\\"],"n":1.0e5}"#);
     }
 
     #[test]
-    fn fields_stand_as_they_came() {
+    fn fields_are_returned_unchanged() {
         let text = r#"{"a\"":[1,{"x":"}"}],"caf\u00e9":"y\\","n":-1.50e3,"e":{}}"#;
         let expected = [
             (r#""a\"""#, r#"[1,{"x":"}"}]"#),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_becomes_a_replacement_character() {
+    fn a_lone_surrogate_becomes_a_replacement_character() {
         for (text, kept) in [
             (r#""\ud800""#, r#""\ufffd""#),
             (r#""\udc00\ud800""#, r#""\ufffd\ufffd""#),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_readers_could_read_differently_is_refused() {
+    fn ambiguous_json_is_rejected() {
         for bad in [
             r#"{"a":1,"a":2}"#,
             r#"[{"b":{"x":1,"x":1}}]"#,

@@ -1,17 +1,17 @@
-//! A message as a caller sends it: the fields of an OpenAI chat message, all others kept in `extra`.
+//! A message from a caller: the fields of an OpenAI chat message, with all other fields in `extra`.
 
 use serde::{Deserialize, Serialize};
 
 use super::json::{Json, JsonKind, field, fields, items};
 use super::{InvalidField, OutputRef};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Instructions.
     System,
-    /// Instructions, as newer models call them.
+    /// Instructions, under the name that newer models use.
     Developer,
     /// The person.
     User,
@@ -22,10 +22,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 5] = [Self::System, Self::Developer, Self::User, Self::Assistant, Self::Tool];
 
-    /// The word used in messages.
+    /// Returns the name used in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -36,7 +36,7 @@ impl Role {
         }
     }
 
-    /// The reverse of [`Self::as_str`].
+    /// Parses the name used in messages.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == text)
     }
@@ -45,7 +45,7 @@ impl Role {
 /// A message to append. Values are JSON text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
     /// Text, an array of parts, or null.
     pub content: Option<Json>,
@@ -66,7 +66,7 @@ pub struct NewMessage {
 }
 
 impl NewMessage {
-    /// A message of plain text.
+    /// Creates a message of plain text.
     pub fn text(role: Role, content: &str) -> Self {
         Self {
             role,
@@ -81,7 +81,7 @@ impl NewMessage {
         }
     }
 
-    /// Reads a whole OpenAI chat message, as an SDK made it.
+    /// Parses a whole OpenAI chat message in the form that SDKs write.
     pub fn from_json(text: &str) -> Result<Self, InvalidField> {
         let bad = |error: serde_json::Error| InvalidField::new("json", format!("is not valid: {error}"));
         let whole = Json::parse(text).map_err(bad)?;
@@ -103,7 +103,7 @@ impl NewMessage {
                     allow("json.content", kind, &[JsonKind::Text, JsonKind::Array, JsonKind::Null])?;
                     message.content = kept();
                 }
-                // SDKs write null for what is not there.
+                // SDKs write null for an absent field.
                 "tool_name" | "tool_calls" | "tool_call_id" | "name" if kind == JsonKind::Null => {}
                 "tool_calls" => {
                     allow("json.tool_calls", kind, &[JsonKind::Array])?;
@@ -143,8 +143,8 @@ impl NewMessage {
         Ok(message)
     }
 
-    /// Refuses what no provider would take: a message without content, and parts or calls that are none. The
-    /// fields are as the caller names them.
+    /// Rejects messages that no provider accepts: without content, or with malformed parts or calls. Errors name the
+    /// fields as the caller does.
     pub fn check(&self, content_field: &'static str, calls_field: &'static str) -> Result<(), InvalidField> {
         match &self.content {
             Some(parts) if parts.kind() == JsonKind::Array => {
@@ -159,8 +159,7 @@ impl NewMessage {
             Some(text) if text.kind() == JsonKind::Text => {}
             _ if self.role == Role::Assistant && self.has_other_content() => {}
             _ if self.role == Role::Assistant => {
-                let problem =
-                    "is missing; only an assistant with tool_calls, a refusal or audio may do without";
+                let problem = "is missing; only an assistant with tool_calls, a refusal or audio may omit it";
                 return Err(InvalidField::new(content_field, problem));
             }
             _ => return Err(InvalidField::new(content_field, "is missing")),
@@ -174,8 +173,8 @@ impl NewMessage {
         Ok(())
     }
 
-    /// Whether an assistant may do without content. SDKs write what is not there as null, so a message with one of
-    /// these keys is one that a model has given.
+    /// Returns whether an assistant message may lack content. SDKs write absent fields as null, so a message with one
+    /// of these keys comes from a model.
     fn has_other_content(&self) -> bool {
         let extra = self.extra.as_ref().map_or("{}", Json::as_str);
         self.tool_calls.as_ref().is_some_and(|calls| calls.as_str() != "[]")
@@ -183,7 +182,7 @@ impl NewMessage {
     }
 }
 
-/// A name that every provider takes: letters, digits, `_` and `-`, at most 64; none if nothing is left.
+/// Returns a name that every provider accepts: letters, digits, `_` and `-`, at most 64; `None` if nothing remains.
 pub fn plain_name(text: &str) -> Option<String> {
     const MOST: usize = 64;
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
@@ -195,8 +194,8 @@ fn text_in<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     field(object, name).filter(|value| JsonKind::of(value) == JsonKind::Text)
 }
 
-/// Most parts, and most calls, of a message. What stands for a part in a view may be longer than the part: with more of them a
-/// message that can be appended could not be shown.
+/// Most parts, and most calls, of a message. In a view, a placeholder may be longer than the part it replaces: with
+/// more parts, a message that can be appended could be too large for the view.
 const MOST: usize = 16_384;
 
 fn at_most(field: &'static str, what: &str, count: usize) -> Result<(), InvalidField> {
@@ -214,7 +213,7 @@ fn check_call(call: &str) -> Result<(), String> {
         return Err(".id is not text".to_owned());
     }
     let (kind, texts) = match field(call, "type") {
-        // Some leave it out, as there was only one.
+        // Some SDKs omit the type, which used to have one value only.
         None | Some("null" | "\"function\"") => ("function", ["name", "arguments"]),
         Some("\"custom\"") => ("custom", ["name", "input"]),
         Some(_) => return Err(".type is not function or custom".to_owned()),
@@ -250,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_made_plain() {
+    fn plain_name_replaces_other_characters() {
         assert_eq!(plain_name("read_file-2").as_deref(), Some("read_file-2"));
         assert_eq!(plain_name("mcp.server/ls é").as_deref(), Some("mcp_server_ls__"));
         assert_eq!(plain_name(""), None);
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_messages_name_the_field() {
+    fn errors_of_messages_name_the_field() {
         for (text, field) in [
             ("[]", "json"),
             ("{", "json"),
@@ -284,9 +283,9 @@ mod tests {
             assert_eq!(NewMessage::from_json(text).unwrap_err().field, field, "{text}");
         }
     }
-    /// With what may be missing of it left out by SDKs, or written as null.
+    /// The optional fields are absent, as some SDKs do it, or null.
     #[test]
-    fn a_message_has_content_of_its_kind() {
+    fn content_must_match_the_role() {
         let calls = |call: &str| format!(r#"{{"role":"assistant","content":null,"tool_calls":[{call}]}}"#);
         let function = |rest: &str| calls(&format!(r#"{{"id":"c","type":"function",{rest}}}"#));
         let (content, tool_calls) = ("json.content", "json.tool_calls");
@@ -317,7 +316,7 @@ mod tests {
             (calls(r#"{"id":"c","function":{"name":"f","arguments":"{}"},"index":0}"#), None),
             (calls(r#"{"id":"c","type":"custom","custom":{"name":"f","input":"x"}}"#), None),
             (r#"{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":""}}]}"#.to_owned(), None),
-            // As openai-python writes a message of the model.
+            // The form in which openai-python writes a message of the model.
             (
                 r#"{"content":null,"refusal":null,"role":"assistant","annotations":[],"audio":null,"function_call":null,"tool_calls":null}"#.to_owned(),
                 None,

@@ -1,4 +1,4 @@
-//! Who serves models. The words are those of the API, of the configuration and of a task's `llm_provider`.
+//! Providers of models. The names are those of the API, of the configuration and of a task's `llm_provider`.
 
 /// A provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,20 +11,20 @@ pub enum Provider {
     Anthropic,
     /// Ollama's own API.
     Ollama,
-    /// LM Studio, vLLM and others: chat completions as all who speak like OpenAI take them.
+    /// LM Studio, vLLM and others: the subset of chat completions that all OpenAI-compatible servers accept.
     LmStudio,
 }
 
 impl Provider {
-    /// All of them.
+    /// All providers.
     pub const ALL: [Self; 5] =
         [Self::OpenAi, Self::OpenAiResponses, Self::Anthropic, Self::Ollama, Self::LmStudio];
 
-    /// The field of an assistant message that says how thoughts, text and calls followed each other: `"thought"`,
-    /// `"call"`, and numbers of characters of the content. Without it they did so in this order.
+    /// The field of an assistant message with the order of its thoughts, text and calls: `"thought"`, `"call"`, and
+    /// numbers of characters of the content. Without it, the order is thoughts, text, calls.
     pub const ORDER: &str = "reasoning_order";
 
-    /// The field of an assistant message that holds what this provider wants back as it was.
+    /// Returns the field of an assistant message that holds the thoughts which this provider must get back unchanged.
     pub fn thoughts(self) -> Option<&'static str> {
         match self {
             Self::Anthropic => Some("thinking_blocks"),
@@ -33,7 +33,7 @@ impl Provider {
         }
     }
 
-    /// The word for it.
+    /// Returns the name used in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::OpenAi => "openai",
@@ -44,7 +44,7 @@ impl Provider {
         }
     }
 
-    /// The reverse of [`Self::as_str`].
+    /// Parses the name used in the API.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|provider| provider.as_str() == text)
     }

@@ -1,4 +1,4 @@
-//! What logs hold besides messages and rewrites: events, tool calls, plans.
+//! Log records other than messages and rewrites: events, tool calls, plans.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,63 +6,63 @@ use serde_json::value::RawValue;
 use super::json::{Json, compact};
 use super::{Holder, InvalidField, OutputRef, Rewrite, Status, TaskConfig, TaskId};
 
-/// Something that happened to a task and is no message.
+/// An event of a task: any log line that is not a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
-    /// The task was made.
+    /// The task was created.
     Started {
         /// The task.
         uuid: TaskId,
         /// Version of the log's format.
         format_version: u32,
     },
-    /// The task belongs to a holder from here on.
+    /// A holder got the lease of the task.
     Lease {
-        /// Rises with each.
+        /// The generation of the lease, which rises with each.
         generation: u64,
-        /// Whose it is.
+        /// The new holder.
         holder: Holder,
-        /// How it came to that.
+        /// The reason for the lease.
         reason: LeaseReason,
     },
     /// The configuration changed.
     Config {
-        /// The whole of it.
+        /// The whole new configuration.
         config: TaskConfig,
     },
-    /// The view was rewritten. It has a form of its own, as its contents stay text.
+    /// The view was rewritten. Its log line has a form of its own, because contents stay text.
     #[serde(skip)]
     Rewrite(Rewrite),
     /// The status changed.
     Status {
-        /// What it is now.
+        /// The new status.
         status: Status,
-        /// Why it failed.
+        /// The error of a failed task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_message: Option<String>,
-        /// What is to be remembered of the task.
+        /// The summary that later tasks can inherit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         final_summary: Option<String>,
     },
     /// The agent called its LLM.
     Usage {
-        /// Tokens that were read.
+        /// Tokens of the input.
         #[serde(default)]
         input_tokens: u64,
-        /// Tokens that were written.
+        /// Tokens of the output.
         #[serde(default)]
         output_tokens: u64,
-        /// Tokens that went into the provider's cache.
+        /// Tokens written to the provider's cache.
         #[serde(default)]
         cache_creation_tokens: u64,
-        /// Tokens that came out of it.
+        /// Tokens read from the provider's cache.
         #[serde(default)]
         cache_read_tokens: u64,
-        /// What was counted of the input, as the task knows it when this is written.
+        /// The server's own count of the input at the time of the record.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         counted_tokens: Option<u64>,
-        /// What was counted of the tools that were sent beside the view.
+        /// The server's own count of the tools sent beside the view.
         #[serde(default, skip_serializing_if = "is_zero")]
         tools_tokens: u64,
     },
@@ -81,18 +81,18 @@ pub enum Event {
         #[serde(default)]
         compressions: u64,
     },
-    /// A message was pinned or released.
+    /// A message was pinned or unpinned.
     Pin {
-        /// Which.
+        /// The message.
         seq: u64,
-        /// Which of the two.
+        /// True if the message is pinned now.
         pinned: bool,
     },
-    /// The lines before were copied from another task.
+    /// The lines before this one were copied from another task.
     Forked {
-        /// Which.
+        /// The other task.
         from: TaskId,
-        /// Up to which message.
+        /// The last copied message.
         at_seq: u64,
     },
     /// Contents were erased.
@@ -101,37 +101,37 @@ pub enum Event {
         from_seq: u64,
         /// Last message.
         to_seq: u64,
-        /// Why.
+        /// The reason.
         #[serde(default)]
         reason: String,
     },
 }
 
-/// How a lease came about.
+/// The reason for a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LeaseReason {
-    /// The task was made.
+    /// The task was created.
     Start,
     /// The same instance started it again.
     Restart,
-    /// The lease before had expired.
+    /// The previous lease had expired.
     Takeover,
     /// The task was resumed.
     Resume,
 }
 
-/// As serde calls it.
+/// Tests for zero, in the form that serde requires.
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
 impl Event {
-    /// Names that this version knows.
+    /// The event names that this version knows.
     pub const NAMES: [&str; 10] =
         ["started", "lease", "config", "rewrite", "status", "usage", "statistics", "pin", "forked", "erased"];
 
-    /// Tokens that the model has read, cached or not; 0: it is no report of usage.
+    /// Returns the input tokens of a usage report, cached or not; 0 for all other events.
     pub fn input_tokens(&self) -> u64 {
         let Self::Usage { input_tokens, cache_creation_tokens, cache_read_tokens, .. } = self else {
             return 0;
@@ -139,7 +139,7 @@ impl Event {
         input_tokens.saturating_add(*cache_creation_tokens).saturating_add(*cache_read_tokens)
     }
 
-    /// Its name in the log.
+    /// Returns the name of the event in the log.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Started { .. } => "started",
@@ -155,19 +155,19 @@ impl Event {
         }
     }
 
-    /// The fields behind the envelope, each with a comma in front.
+    /// Returns the fields after the envelope, each with a leading comma.
     pub fn body(&self) -> Result<String, serde_json::Error> {
         if let Self::Rewrite(rewrite) = self {
             return Ok(rewrite.body());
         }
         let object = serde_json::to_string(self)?;
-        // The name stands in the envelope.
+        // The envelope holds the name.
         let tag = format!("{{\"event\":\"{}\"", self.name());
         let fields = object.strip_prefix(&tag).and_then(|fields| fields.strip_suffix('}'));
         Ok(fields.unwrap_or_default().to_owned())
     }
 
-    /// Reads the line of an event; `Ok(None)` if this version does not know its name.
+    /// Parses the line of an event; `Ok(None)` if this version does not know its name.
     pub fn parse(name: &str, line: &str) -> Result<Option<Self>, String> {
         match name {
             "rewrite" => Rewrite::parse(line).map(|rewrite| Some(Self::Rewrite(rewrite))),
@@ -179,7 +179,7 @@ impl Event {
     }
 }
 
-/// `{"a":1}` → `,"a":1`
+/// Turns an object into fields with a leading comma: `{"a":1}` → `,"a":1`.
 fn as_body(object: &str) -> String {
     let inner = &object[1..object.len() - 1];
     if inner.is_empty() { String::new() } else { format!(",{inner}") }
@@ -188,31 +188,31 @@ fn as_body(object: &str) -> String {
 /// One execution of a tool, as a record of `tools.jsonl`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// Its name.
+    /// The name of the tool.
     pub tool_name: String,
-    /// What it was called with.
+    /// The arguments of the call.
     pub arguments: Option<Json>,
-    /// What it answered, if that is small.
+    /// The result, if it is small.
     pub result: Option<Json>,
-    /// Where its answer is, if that is large.
+    /// The stored output, if the result is large.
     pub output_ref: Option<OutputRef>,
-    /// How it ended.
+    /// The outcome.
     pub status: ToolStatus,
-    /// Why it failed.
+    /// The error message of a failed call.
     pub error: Option<String>,
-    /// How long it took.
+    /// The duration.
     pub duration_ms: Option<u64>,
-    /// The message that carries its answer.
+    /// The message that carries the result.
     pub message_seq: Option<u64>,
 }
 
-/// How a tool call ended.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ToolStatus {
-    /// Well.
+    /// The call succeeded.
     Success,
-    /// Badly.
+    /// The call failed.
     Error,
 }
 
@@ -225,7 +225,7 @@ pub struct Plan {
     pub plan_content: Json,
 }
 
-/// Only written: what older versions took may be in a log, and is read as it stands there.
+/// The form of a tool call on disk. Only written: lines of older versions are returned as they are.
 #[derive(Serialize)]
 struct ToolCallWire {
     tool_name: String,
@@ -255,7 +255,7 @@ fn raw(json: &Json) -> Result<Box<RawValue>, serde_json::Error> {
 }
 
 impl ToolCall {
-    /// The fields behind the envelope, each with a comma in front.
+    /// Returns the fields after the envelope, each with a leading comma.
     pub fn body(&self) -> Result<String, serde_json::Error> {
         let wire = ToolCallWire {
             tool_name: self.tool_name.clone(),
@@ -270,17 +270,17 @@ impl ToolCall {
         Ok(as_body(&serde_json::to_string(&wire)?))
     }
 
-    /// Whether the call in a line of `tools.jsonl` ended well.
+    /// Returns whether the call in a line of `tools.jsonl` succeeded.
     pub fn is_success(line: &str) -> Result<bool, String> {
         #[derive(Deserialize)]
-        struct Wire<'a> {
+        struct StatusField<'a> {
             status: std::borrow::Cow<'a, str>,
         }
-        let wire: Wire<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let wire: StatusField<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
         Ok(wire.status == "success")
     }
 
-    /// The field that takes most, for one who has to send less.
+    /// Returns the name of the largest field, for the error of a record that is too large.
     pub fn largest_field(&self) -> &'static str {
         let len = |json: &Option<Json>| json.as_ref().map_or(0, |json| json.as_str().len());
         let fields = [
@@ -298,20 +298,20 @@ impl ToolCall {
         }
         super::task::plain_text("tool_name", &self.tool_name)?;
         if self.result.is_some() && self.output_ref.is_some() {
-            return Err(InvalidField::new("output_ref", "cannot stand beside result"));
+            return Err(InvalidField::new("output_ref", "cannot be combined with result"));
         }
         Ok(())
     }
 }
 
 impl Plan {
-    /// The fields behind the envelope, each with a comma in front.
+    /// Returns the fields after the envelope, each with a leading comma.
     pub fn body(&self) -> Result<String, serde_json::Error> {
         let wire = PlanWire { plan_type: self.plan_type.clone(), plan_content: raw(&self.plan_content)? };
         Ok(as_body(&serde_json::to_string(&wire)?))
     }
 
-    /// Reads a line of `planning.jsonl`.
+    /// Parses a line of `planning.jsonl`.
     pub fn parse(line: &str) -> Result<Self, String> {
         let wire: PlanWire = serde_json::from_str(line).map_err(|error| error.to_string())?;
         Ok(Self { plan_type: wire.plan_type, plan_content: Json::kept(compact(wire.plan_content.get())) })

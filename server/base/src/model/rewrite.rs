@@ -1,4 +1,4 @@
-//! A rewrite: what the view of a task consists of from some point of its log on.
+//! A rewrite: the contents of a task's view from a point of its log on.
 
 use std::fmt::Write as _;
 
@@ -12,62 +12,62 @@ use super::{InvalidField, Role};
 /// One rewrite of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewrite {
-    /// 1, 2, 3 …: the generation of the view it makes.
+    /// The generation of the view that the rewrite creates: 1, 2, 3 …
     pub ordinal: u64,
-    /// What made it.
+    /// The strategy that produced it.
     pub strategy: String,
-    /// The rewrite it was computed on.
+    /// The rewrite that it was computed on.
     pub base: u64,
-    /// The rewrite that undo goes back to.
+    /// The rewrite that an undo restores.
     pub parent: Option<u64>,
-    /// The last message it speaks for.
+    /// The last message that it accounts for.
     pub covers: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What the view consists of, in order.
+    /// The segments of the view, in order.
     pub segments: Vec<Segment>,
 }
 
-/// A part of a view.
+/// A segment of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment {
     /// Messages `from` to `to`.
     Keep {
-        /// The first.
+        /// The first message.
         from: u64,
-        /// The last.
+        /// The last message.
         to: u64,
-        /// If set, outputs of tools are trimmed but for these messages.
+        /// If set, the outputs of tools are trimmed, except in these messages.
         trim_except: Option<Vec<u64>>,
     },
     /// A message with other content.
     Replace {
-        /// Which.
+        /// The message.
         seq: u64,
-        /// The content to show.
+        /// The new content.
         content: Json,
-        /// Its tokens.
+        /// The tokens of the new content.
         tokens: u64,
     },
     /// A message that is not in the log.
     Literal(Literal),
     /// A literal of an earlier rewrite.
     Earlier {
-        /// Its ordinal.
+        /// The ordinal of that rewrite.
         rewrite: u64,
-        /// Which of its segments, from 0.
+        /// The index of the segment in that rewrite, from 0.
         index: usize,
     },
 }
 
-/// A message that stands in the view but not in the log.
+/// A message that is in the view but not in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Literal {
-    /// Who speaks.
+    /// The author.
     pub role: Role,
     /// Text or parts.
     pub content: Json,
-    /// What it is, for tools that want to tell.
+    /// The kind of literal, for tools that distinguish them.
     pub kind: LiteralKind,
     /// Its tokens.
     pub tokens: u64,
@@ -75,15 +75,15 @@ pub struct Literal {
     pub summary: Option<Json>,
 }
 
-/// What a literal is.
+/// The kind of a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LiteralKind {
-    /// A summary of messages that are gone from the view.
+    /// A summary of messages that were removed from the view.
     Summary,
-    /// Information kept by a compaction.
+    /// Information that a compaction retained.
     Retain,
-    /// A note that messages were left out.
+    /// A note that messages were omitted.
     Gap,
     /// Context of an earlier task.
     Inherited,
@@ -94,44 +94,44 @@ pub enum LiteralKind {
 /// One summary, as a line of `summaries.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRecord {
-    /// 1, 2, 3 …; given by the store.
+    /// The number of the summary, 1, 2, 3 …; assigned by the store.
     pub id: u64,
-    /// First message summarised.
+    /// The first summarised message.
     pub start_seq: u64,
-    /// Last message summarised.
+    /// The last summarised message.
     pub end_seq: u64,
-    /// The text.
+    /// The text of the summary.
     pub summary: String,
-    /// How many messages.
+    /// The number of summarised messages.
     pub compressed_message_count: u64,
-    /// Their tokens.
+    /// The tokens of the summarised messages.
     pub original_tokens: u64,
-    /// Tokens of the text.
+    /// The tokens of the summary.
     pub summary_tokens: u64,
-    /// The difference.
+    /// The difference of the two.
     pub tokens_saved: u64,
     /// `summary_tokens / original_tokens`.
     pub ratio: f64,
-    /// What made it.
+    /// The strategy that produced it.
     pub strategy: String,
     /// The model that wrote it.
     pub model: String,
-    /// When.
+    /// The time of the summary.
     pub timestamp: DateTime<Utc>,
-    /// By sections, if that was asked for.
+    /// The sections of the summary, if sections were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sections: Option<serde_json::Value>,
 }
 
 impl Rewrite {
-    /// The strategy of what was taken over from another task.
+    /// The strategy name of rewrites with inherited context.
     pub const INHERIT: &'static str = "inherit";
     /// Most segments of one rewrite.
     pub const MAX_SEGMENTS: usize = 4096;
     /// Most bytes of a rewrite's line.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// The fields behind an event's envelope, each with a comma in front.
+    /// Returns the fields after an event's envelope, each with a leading comma.
     pub fn body(&self) -> String {
         let mut out = String::new();
         let _ =
@@ -152,7 +152,7 @@ impl Rewrite {
         out
     }
 
-    /// Reads the line of a rewrite event.
+    /// Parses the line of a rewrite event.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let wire: RewriteWire = serde_json::from_str(line).map_err(|error| error.to_string())?;
         let segments = wire.segments.into_iter().map(Segment::try_from).collect::<Result<_, _>>()?;
@@ -167,12 +167,12 @@ impl Rewrite {
         })
     }
 
-    /// Whether it takes messages out of the view to save room, and so can be undone.
+    /// Returns whether the rewrite removes messages from the view to save space, and so can be undone.
     pub fn is_compaction(&self) -> bool {
         matches!(self.strategy.as_str(), "summarize" | "compact" | "prune" | "window")
     }
 
-    /// Checks what can be checked without the log: order of the seqs, ranges, number of segments.
+    /// Validates everything that does not need the log: order of the seqs, ranges, number of segments.
     pub fn validate(&self) -> Result<(), InvalidField> {
         let bad = |problem: String| Err(InvalidField::new("segments", problem));
         if self.segments.len() > Self::MAX_SEGMENTS {
@@ -204,7 +204,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// The same segments for a later rewrite: literals by reference, never copied.
+    /// Returns the same segments for a later rewrite: literals by reference, never copied.
     pub fn segments_by_reference(&self) -> Vec<Segment> {
         let refer = |(index, segment): (usize, &Segment)| match segment {
             Segment::Literal(_) => Segment::Earlier { rewrite: self.ordinal, index },
@@ -215,7 +215,7 @@ impl Rewrite {
 }
 
 impl Segment {
-    /// A kept range with nothing trimmed.
+    /// Creates a kept range without trimmed outputs.
     pub fn keep(from: u64, to: u64) -> Self {
         Self::Keep { from, to, trim_except: None }
     }
@@ -249,7 +249,7 @@ impl Segment {
 }
 
 impl LiteralKind {
-    /// The word in files.
+    /// Returns the name used in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Summary => "summary",
@@ -292,7 +292,7 @@ struct SegmentWire {
     index: Option<usize>,
 }
 
-/// `null` is a value here, not the absence of one.
+/// Deserialises `null` as a value, not as an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
@@ -325,7 +325,7 @@ impl TryFrom<SegmentWire> for Segment {
             SegmentWire { rewrite: Some(rewrite), index: Some(index), .. } => {
                 Ok(Self::Earlier { rewrite, index })
             }
-            _ => Err("a segment is of no known kind".to_owned()),
+            _ => Err("a segment has an unknown kind".to_owned()),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What a task is: its key, configuration, status, and the row that the catalog keeps of it.
+//! A task: its key, configuration and status, and its row in the catalog.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::{InstanceId, InvalidField, StoreError, TaskId};
 
-/// Where a task comes from: the issue or pull request it works on.
+/// The origin of a task: the issue or pull request that it works on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskKey {
@@ -22,7 +22,7 @@ pub struct TaskKey {
 }
 
 impl TaskKey {
-    /// `owner/repo`, or what there is of it.
+    /// Returns `owner/repo`, or the part of it that is set.
     pub fn repository(&self) -> String {
         match (self.owner.is_empty(), self.repo.is_empty()) {
             (true, _) => self.repo.clone(),
@@ -32,35 +32,35 @@ impl TaskKey {
     }
 }
 
-/// How far a record must have come before it is acknowledged.
+/// The point at which a record is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// On disk; syncs are shared by everything that arrived meanwhile.
+    /// On disk; one sync serves all records that arrived meanwhile.
     #[default]
     Group,
-    /// On disk, by a sync of its own.
+    /// On disk, after a separate sync.
     Each,
-    /// In the operating system's cache: survives a killed process, not a power cut.
+    /// In the operating system's cache, which survives a killed process but not a power cut.
     Process,
 }
 
-/// The configuration of a task. Keys the core does not use are kept as they came.
+/// The configuration of a task. Keys that the core does not use are kept unchanged.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TaskConfig {
-    /// The provider the agent talks to.
+    /// The provider that the agent uses.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub llm_provider: String,
-    /// The model the agent talks to.
+    /// The model that the agent uses.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
-    /// Tokens the model takes.
+    /// The context length of the model, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_length: Option<u64>,
     /// Overrides the server's durability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<Durability>,
-    /// Everything else.
+    /// All other keys.
     #[serde(flatten)]
     pub other: serde_json::Map<String, serde_json::Value>,
 }
@@ -68,90 +68,90 @@ pub struct TaskConfig {
 /// The client that works on a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Random per client; the lease belongs to it.
+    /// The id of the client, random per process; it owns the lease.
     pub instance_id: InstanceId,
-    /// For people who look.
+    /// The process of the client, for diagnosis.
     #[serde(default)]
     pub process_id: u32,
-    /// For people who look.
+    /// The host of the client, for diagnosis.
     #[serde(default)]
     pub hostname: String,
 }
 
-/// What stands in `metadata.json`: written once, when the task is made.
+/// The contents of `metadata.json`, written once, when the task is created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metadata {
     /// Version of the formats in the task's directory.
     pub format_version: u32,
     /// The task.
     pub uuid: TaskId,
-    /// Where it comes from.
+    /// The origin of the task.
     pub task_key: TaskKey,
     /// `owner/repo`.
     pub repository: String,
-    /// Who it is for.
+    /// The user of the task.
     pub user: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: DateTime<Utc>,
-    /// The first holder's.
+    /// The process of the first holder.
     pub process_id: u32,
-    /// The first holder's.
+    /// The host of the first holder.
     pub hostname: String,
-    /// As it was at the start; `config` events change it.
+    /// The configuration at the start; `config` events change it.
     pub config: TaskConfig,
-    /// The task that it took over from, if it did.
+    /// The task whose context was inherited, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherited_from: Option<InheritedFrom>,
 }
 
-/// A task that ended, as the one that took over from it knows it.
+/// An ended task, as recorded by the task that inherited from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InheritedFrom {
-    /// Which.
+    /// The id of the ended task.
     pub uuid: TaskId,
-    /// How it ended.
+    /// The final status.
     pub status: Status,
-    /// When it ended.
+    /// The time of its end.
     pub completed_at: DateTime<Utc>,
 }
 
 impl InheritedFrom {
-    /// How and when it ended, in words.
+    /// Returns the final status and its time as text.
     pub fn ending(&self) -> String {
         let time = self.completed_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
         format!("{} {time}", self.status.as_str())
     }
 
-    /// A comment for people.
+    /// Returns a Markdown comment for people.
     pub fn comment(&self) -> String {
         let time = self.completed_at.to_rfc3339_opts(chrono::SecondsFormat::Secs, true);
         let (uuid, status) = (self.uuid, self.status.as_str());
         format!(
-            "This work goes on from an earlier task, whose summary and plans were taken over.\n\n\
+            "This task continues an earlier one, whose summary and plans it inherited.\n\n\
              - Task: `{uuid}`\n- Status: {status}\n- Ended: {time}\n"
         )
     }
 }
 
-/// What a task is doing.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Being worked on.
+    /// In progress.
     Running,
-    /// Put aside; can be resumed.
+    /// Suspended; can be resumed.
     Paused,
-    /// Ended well.
+    /// Ended successfully.
     Completed,
     /// Ended with an error.
     Failed,
 }
 
 impl Status {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [Self; 4] = [Self::Running, Self::Paused, Self::Completed, Self::Failed];
 
-    /// The word used in files, the catalog and messages.
+    /// Returns the name used in files, the catalog and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -161,38 +161,38 @@ impl Status {
         }
     }
 
-    /// The reverse of [`Self::as_str`].
+    /// Parses the name used in files, the catalog and messages.
     pub fn parse(text: &str) -> Result<Self, InvalidField> {
         let found = Self::ALL.into_iter().find(|status| status.as_str() == text);
-        found.ok_or_else(|| InvalidField::new("status", "is not running, paused, completed or failed"))
+        found.ok_or_else(|| InvalidField::new("status", "must be running, paused, completed or failed"))
     }
 
-    /// Whether nothing can follow it.
+    /// Returns whether no other status can follow.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
     }
 }
 
-/// Whether a task can be used.
+/// The usability of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// It can.
+    /// Readable and writable.
     #[default]
     Ok,
-    /// Its log is damaged: it can be read as far as it goes, not written.
+    /// The log is damaged: it can be read up to the damage, and not written.
     Quarantined,
-    /// The catalog knows it, but there is no directory of it.
+    /// The catalog has a row, but the directory is missing.
     Missing,
-    /// A newer version of contextstore wrote it.
+    /// A newer version of contextstore wrote the task.
     NewerFormat,
 }
 
 impl Health {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Ok, Self::Quarantined, Self::Missing, Self::NewerFormat];
 
-    /// The word used in the catalog.
+    /// Returns the name used in the catalog.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -203,48 +203,48 @@ impl Health {
     }
 }
 
-/// A task's row in the catalog; also what `task.json` holds once the task has ended.
+/// A task's row in the catalog; also the contents of `task.json` once the task has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRow {
     /// The task.
     pub uuid: TaskId,
-    /// Where it comes from.
+    /// The origin of the task.
     #[serde(flatten)]
     pub key: TaskKey,
     /// `owner/repo`.
     pub repository: String,
-    /// What it is doing.
+    /// The status.
     pub status: Status,
-    /// Whether it can be used.
+    /// The usability.
     #[serde(default)]
     pub health: Health,
-    /// Who it is for.
+    /// The user of the task.
     pub user: String,
-    /// When it was made.
+    /// The time of creation.
     pub created_at: DateTime<Utc>,
-    /// When work on it began.
+    /// The time at which work began.
     pub started_at: DateTime<Utc>,
-    /// When its log was last written.
+    /// The time of the last write to the log.
     pub updated_at: DateTime<Utc>,
-    /// When it ended.
+    /// The time of the end.
     pub completed_at: Option<DateTime<Utc>>,
-    /// The newest holder's.
+    /// The process of the newest holder.
     pub process_id: u32,
-    /// The newest holder's.
+    /// The host of the newest holder.
     pub hostname: String,
-    /// The provider the agent talks to.
+    /// The provider that the agent uses.
     pub llm_provider: String,
-    /// The model the agent talks to.
+    /// The model that the agent uses.
     pub model: String,
-    /// Tokens the model takes.
+    /// The context length of the model, in tokens.
     pub context_length: Option<u64>,
-    /// Calls of the LLM that were reported.
+    /// Reported calls of the LLM.
     pub llm_call_count: u64,
-    /// Tool calls that were reported or recorded.
+    /// Reported or recorded tool calls.
     pub tool_call_count: u64,
-    /// Tokens that were reported.
+    /// Reported tokens.
     pub total_tokens: u64,
-    /// Compactions that were published.
+    /// Published compactions.
     pub compression_count: u64,
     /// Messages in the log.
     pub total_messages: u64,
@@ -256,46 +256,46 @@ pub struct TaskRow {
     pub final_token_count: Option<u64>,
     /// Messages of the view when the task ended.
     pub final_message_count: Option<u64>,
-    /// Why it failed.
+    /// The error of a failed task.
     pub error_message: Option<String>,
-    /// `metadata.json` as it is.
+    /// The contents of `metadata.json`.
     pub metadata: serde_json::Value,
 }
 
-/// Which tasks to list. Empty fields match everything.
+/// A filter of tasks. Empty fields match everything.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
-    /// Any of these.
+    /// Any of these statuses.
     pub statuses: Vec<Status>,
-    /// Exactly this.
+    /// The exact source.
     pub task_source: Option<String>,
-    /// Exactly this.
+    /// The exact owner.
     pub owner: Option<String>,
-    /// Exactly this.
+    /// The exact repository.
     pub repo: Option<String>,
-    /// Exactly this.
+    /// The exact type.
     pub task_type: Option<String>,
-    /// Exactly this.
+    /// The exact id of the issue.
     pub task_id: Option<String>,
-    /// Exactly this.
+    /// The exact user.
     pub user: Option<String>,
-    /// Made at or after.
+    /// The earliest time of creation, inclusive.
     pub created_from: Option<DateTime<Utc>>,
-    /// Made before.
+    /// The latest time of creation, exclusive.
     pub created_before: Option<DateTime<Utc>>,
 }
 
-/// In which order to list. Ties are broken by id, so pages neither repeat nor lose a task.
+/// The order of a listing. Ties are broken by id, so pages neither repeat nor skip a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TaskOrder {
-    /// Newest made first.
+    /// Newest creation first.
     #[default]
     CreatedDescending,
-    /// Oldest made first.
+    /// Oldest creation first.
     CreatedAscending,
-    /// Last written first.
+    /// Last write first.
     UpdatedDescending,
-    /// Longest untouched first.
+    /// Oldest write first.
     UpdatedAscending,
 }
 
@@ -304,15 +304,15 @@ pub enum TaskOrder {
 pub struct Page {
     /// The rows.
     pub rows: Vec<TaskRow>,
-    /// Where the next page starts; `None` at the end.
+    /// The token of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
 impl TaskKey {
-    /// Longest of each part, in bytes.
+    /// Longest part of a key, in bytes.
     pub const MAX_BYTES: usize = 1024;
 
-    /// Refuses parts that are too long or hold control characters.
+    /// Rejects parts that are too long or hold control characters.
     pub fn validate(&self) -> Result<(), StoreError> {
         let parts = [
             ("key.task_source", &self.task_source),
@@ -328,13 +328,13 @@ impl TaskKey {
     }
 }
 
-/// Refuses text that is longer than [`TaskKey::MAX_BYTES`] or holds control characters.
+/// Rejects text that is longer than [`TaskKey::MAX_BYTES`] or holds control characters.
 pub fn plain_text(field: &'static str, value: &str) -> Result<(), InvalidField> {
     if value.len() > TaskKey::MAX_BYTES {
         return Err(InvalidField::new(field, "is longer than 1024 bytes"));
     }
     if value.chars().any(char::is_control) {
-        return Err(InvalidField::new(field, "has control characters"));
+        return Err(InvalidField::new(field, "must not have control characters"));
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Masking of bytes that may be anything. Their first bytes decide how they are read, not what somebody says they are: whatever
-//! may be shown to anybody is masked, and only what is known to be an image, a document, an archive or a program is left alone.
+//! Masking of arbitrary bytes. The first bytes decide how they are read, not a declared type: everything that could
+//! be read as text is masked, and only known images, documents, archives and programs are left unchanged.
 
-use super::{Found, MaskStream, Masker};
+use super::{MaskCounts, MaskStream, Masker};
 
-/// Bytes by which it is decided.
-const LOOK: usize = 8 << 10;
+/// First bytes that the decision uses.
+const DETECTION_BYTES: usize = 8 << 10;
 
-/// What files begin with that no one reads as text.
+/// Signatures of files that are not text.
 const SIGNATURES: &[&[u8]] = &[
     b"\x89PNG\r\n\x1a\n",
     b"\xff\xd8\xff",
@@ -35,62 +35,62 @@ const SIGNATURES: &[&[u8]] = &[
     b"wOF2",
 ];
 
-/// Where an archive of tar says what it is: behind the name of its first file.
+/// Offset of the signature in a tar archive: after the name of its first file.
 const TAR_AT: usize = 257;
 
-/// Bytes on their way through a [`Masker`].
+/// A stream of bytes through a [`Masker`].
 #[derive(Debug)]
 pub struct MaskBytes {
     masker: Masker,
-    state: State,
-    /// Whether they are known to be text.
+    encoding: ContentEncoding,
+    /// True if the bytes are known to be text.
     is_text: bool,
 }
 
 #[derive(Debug)]
-enum State {
-    /// So many are not there yet that it can be decided.
-    Unknown(Vec<u8>),
+enum ContentEncoding {
+    /// The first bytes, too few for a decision.
+    Undecided(Vec<u8>),
     Text(MaskStream),
     Utf16(Box<Utf16>),
     Opaque,
 }
 
 impl MaskBytes {
-    /// Takes the next bytes; `out` gets what is certain by now.
+    /// Takes the next bytes; appends to `out` what is final by now.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        match &mut self.state {
-            State::Unknown(first) => {
+        match &mut self.encoding {
+            ContentEncoding::Undecided(first) => {
                 first.extend_from_slice(bytes);
-                if first.len() >= LOOK {
-                    self.decide(out);
+                if first.len() >= DETECTION_BYTES {
+                    self.detect(out);
                 }
             }
-            State::Text(stream) => stream.push(bytes, out),
-            State::Utf16(text) => text.push(bytes, out),
-            State::Opaque => out.extend_from_slice(bytes),
+            ContentEncoding::Text(stream) => stream.push(bytes, out),
+            ContentEncoding::Utf16(text) => text.push(bytes, out),
+            ContentEncoding::Opaque => out.extend_from_slice(bytes),
         }
     }
 
-    /// There are no more; `out` gets the rest. Returns what was masked.
-    pub fn finish(mut self, out: &mut Vec<u8>) -> Found {
-        self.decide(out);
-        match self.state {
-            State::Text(stream) => stream.finish(out),
-            State::Utf16(text) => text.finish(out),
-            State::Unknown(_) | State::Opaque => Found::default(),
+    /// Ends the stream; appends the rest to `out`. Returns what was masked.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> MaskCounts {
+        self.detect(out);
+        match self.encoding {
+            ContentEncoding::Text(stream) => stream.finish(out),
+            ContentEncoding::Utf16(text) => text.finish(out),
+            ContentEncoding::Undecided(_) | ContentEncoding::Opaque => MaskCounts::default(),
         }
     }
 
-    fn decide(&mut self, out: &mut Vec<u8>) {
-        let State::Unknown(first) = &mut self.state else { return };
+    fn detect(&mut self, out: &mut Vec<u8>) {
+        let ContentEncoding::Undecided(first) = &mut self.encoding else { return };
         let first = std::mem::take(first);
-        self.state = match &first[..first.len().min(LOOK)] {
-            _ if self.masker.is_off() => State::Opaque,
-            look if !self.is_text && is_opaque(look) => State::Opaque,
-            look => match Order::of(look) {
-                Some(order) => State::Utf16(Box::new(Utf16::new(self.masker.clone(), order))),
-                None => State::Text(self.masker.stream()),
+        self.encoding = match &first[..first.len().min(DETECTION_BYTES)] {
+            _ if self.masker.is_off() => ContentEncoding::Opaque,
+            first_bytes if !self.is_text && is_opaque(first_bytes) => ContentEncoding::Opaque,
+            first_bytes => match ByteOrder::of(first_bytes) {
+                Some(order) => ContentEncoding::Utf16(Box::new(Utf16::new(self.masker.clone(), order))),
+                None => ContentEncoding::Text(self.masker.stream()),
             },
         };
         self.push(&first, out);
@@ -98,21 +98,21 @@ impl MaskBytes {
 }
 
 impl Masker {
-    /// Bytes that arrive in pieces, whatever they are; with `is_text` they are read as text in any case.
+    /// Starts a stream of arbitrary bytes; with `is_text` they are always read as text.
     pub fn bytes(&self, is_text: bool) -> MaskBytes {
-        MaskBytes { masker: self.clone(), state: State::Unknown(Vec::new()), is_text }
+        MaskBytes { masker: self.clone(), encoding: ContentEncoding::Undecided(Vec::new()), is_text }
     }
 }
 
-/// Whether bytes begin like a file that no one reads as text, and are none.
+/// Returns whether bytes begin like a file that is not text, and are not valid text.
 fn is_opaque(first: &[u8]) -> bool {
     let is_text = match std::str::from_utf8(first) {
         Ok(text) => !text.contains('\0'),
-        // The last character may be cut.
+        // The last character may be cut off.
         Err(error) => error.error_len().is_none() && !first.contains(&0),
     };
     let has = |at: usize, bytes: &[u8]| first.get(at..).is_some_and(|rest| rest.starts_with(bytes));
-    // Two or three letters alone may be the beginning of a text.
+    // Two or three letters alone may begin a text.
     let is_known = has(TAR_AT, b"ustar")
         || (has(0, b"BM") && has(6, &[0; 4]))
         || (has(0, b"MZ")
@@ -123,15 +123,16 @@ fn is_opaque(first: &[u8]) -> bool {
     !is_text && (is_known || SIGNATURES.iter().any(|signature| first.starts_with(signature)))
 }
 
-/// Which byte of a pair comes first.
+/// The byte order of UTF-16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum ByteOrder {
     Little,
     Big,
 }
 
-impl Order {
-    /// The order of UTF-16, by its mark, or by the zeros that most of its pairs have where it is of letters and digits.
+impl ByteOrder {
+    /// Detects the order of UTF-16 by the byte order mark, or by zeros in most pairs, as in text of letters and
+    /// digits.
     fn of(first: &[u8]) -> Option<Self> {
         match first {
             [0xff, 0xfe, ..] => return Some(Self::Little),
@@ -172,22 +173,22 @@ impl Order {
     }
 }
 
-/// A text in UTF-16: masked as UTF-8, and written as it came. Half a character stays as it is.
+/// Masks UTF-16 text as UTF-8, and writes it in its original encoding. A lone surrogate stays unchanged.
 #[derive(Debug)]
 struct Utf16 {
     masker: Masker,
     stream: MaskStream,
-    found: Found,
-    order: Order,
-    /// A byte of a pair, or the first half of a character.
+    found: MaskCounts,
+    order: ByteOrder,
+    /// A byte of a pair, or the first half of a surrogate pair.
     held: Vec<u8>,
     /// Masked text that ends in the middle of a character.
     cut: Vec<u8>,
 }
 
 impl Utf16 {
-    fn new(masker: Masker, order: Order) -> Self {
-        let (stream, found) = (masker.stream(), Found::default());
+    fn new(masker: Masker, order: ByteOrder) -> Self {
+        let (stream, found) = (masker.stream(), MaskCounts::default());
         Self { masker, stream, found, order, held: Vec::new(), cut: Vec::new() }
     }
 
@@ -211,23 +212,23 @@ impl Utf16 {
             match char {
                 Ok(char) => text.push(char),
                 Err(half) => {
-                    self.hand_on(&text, out);
+                    self.mask(&text, out);
                     text.clear();
                     self.end(out);
                     out.extend_from_slice(&order.pair(half.unpaired_surrogate()));
                 }
             }
         }
-        self.hand_on(&text, out);
+        self.mask(&text, out);
     }
 
-    fn hand_on(&mut self, text: &str, out: &mut Vec<u8>) {
+    fn mask(&mut self, text: &str, out: &mut Vec<u8>) {
         let mut masked = std::mem::take(&mut self.cut);
         self.stream.push(text.as_bytes(), &mut masked);
         self.write(masked, out);
     }
 
-    /// Ends the text so far. What comes next is another one.
+    /// Ends the text so far, so that a new one can begin.
     fn end(&mut self, out: &mut Vec<u8>) {
         let mut rest = std::mem::take(&mut self.cut);
         let stream = std::mem::replace(&mut self.stream, self.masker.stream());
@@ -246,7 +247,7 @@ impl Utf16 {
         text.encode_utf16().for_each(|unit| out.extend_from_slice(&self.order.pair(unit)));
     }
 
-    fn finish(mut self, out: &mut Vec<u8>) -> Found {
+    fn finish(mut self, out: &mut Vec<u8>) -> MaskCounts {
         let held = std::mem::take(&mut self.held);
         self.take(&held, out);
         self.end(out);
@@ -270,16 +271,16 @@ mod tests {
         out
     }
 
-    fn utf16(text: &str, order: Order) -> Vec<u8> {
+    fn utf16(text: &str, order: ByteOrder) -> Vec<u8> {
         text.encode_utf16().flat_map(|unit| order.pair(unit)).collect()
     }
 
     #[test]
-    fn whatever_may_be_shown_is_masked() {
+    fn bytes_that_may_be_text_are_masked() {
         let long = "Lorem ipsum dolor sit amet, 日本語 🦀.\n".repeat(3000);
         for text in [format!("a {TOKEN} b"), format!("{long}{TOKEN}\n{long}"), format!("{TOKEN}\n{long}")] {
             let expected = text.replace(TOKEN, "[GITHUB_TOKEN]");
-            for order in [Order::Little, Order::Big] {
+            for order in [ByteOrder::Little, ByteOrder::Big] {
                 for mark in ["", "\u{feff}"] {
                     let (bytes, expected) =
                         (utf16(&format!("{mark}{text}"), order), utf16(&format!("{mark}{expected}"), order));
@@ -288,7 +289,7 @@ mod tests {
                     }
                 }
             }
-            // As it would be written by `env -0`, and behind what images and documents begin with.
+            // The forms of `env -0`, and of text after the signature of images and documents.
             for (before, between) in [("", "\0\0"), ("A=1\0", "\0"), ("%PDF-1.7\n", " "), ("GIF89a ", " ")] {
                 let text = format!("{before}x{between}{text}");
                 let expected = text.replace(TOKEN, "[GITHUB_TOKEN]");
@@ -298,10 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn half_a_character_stays_as_it_is() {
-        let mut bytes = utf16(&format!("numbers and letters {TOKEN} "), Order::Little);
+    fn a_lone_surrogate_is_unchanged() {
+        let mut bytes = utf16(&format!("numbers and letters {TOKEN} "), ByteOrder::Little);
         bytes.extend([0x12, 0xd8, b'x', 0, 0x01, 0xdc]);
-        let mut expected = utf16("numbers and letters [GITHUB_TOKEN] ", Order::Little);
+        let mut expected = utf16("numbers and letters [GITHUB_TOKEN] ", ByteOrder::Little);
         expected.extend([0x12, 0xd8, b'x', 0, 0x01, 0xdc]);
         for piece in [1, 2, 7, 1000] {
             assert_eq!(masked(&bytes, piece), expected, "{piece}");
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn images_and_archives_are_left_alone() {
+    fn images_and_archives_are_unchanged() {
         for signature in SIGNATURES {
             let bytes = [signature, &b"\0\x01\xff\xfe "[..], TOKEN.as_bytes(), b" \xff"].concat();
             assert!(masked(&bytes, 7) == bytes, "{signature:?}");

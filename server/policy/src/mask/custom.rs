@@ -1,5 +1,5 @@
-//! Rules that a configuration brings, and what is never masked. Patterns are matched in linear time; each sees one line at a
-//! time, and of a longer one as much as [`LONGEST_LINE`], so that a text gives the same whether it arrives whole or in pieces.
+//! Rules and exceptions of the configuration. Patterns match in linear time. Each sees one line at a time, and at
+//! most [`LONGEST_LINE`] of it, so that a text gives the same result as a whole and in pieces.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -8,49 +8,49 @@ use regex_automata::meta::{BuildError, Regex};
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
-use super::{Finding, Found};
+use super::{MaskCounts, SecretLocation};
 
-/// As much of a line as a pattern sees at once.
+/// Most bytes of a line that a pattern sees at once.
 const LONGEST_LINE: usize = 4096;
 
-/// Longest match that is certain to be found in a line that is longer.
+/// Longest match that is guaranteed to be found in a longer line.
 pub const LONGEST_MATCH: usize = LONGEST_LINE / 2;
 
-/// Bytes before what is looked at that a pattern may know of, for the limits of words.
+/// Bytes before the searched range that a pattern may see, for word boundaries.
 const CONTEXT: usize = 4;
 
 /// Longest pattern, in bytes.
 const LONGEST_PATTERN: usize = 1024;
 
-/// Memory that patterns may compile to, all together.
+/// Most memory of all compiled patterns together.
 const MEMORY: usize = 4 << 20;
 
-/// A rule that a configuration brings.
+/// A rule of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CustomRule {
-    /// Its name, as answers and metrics tell it.
+    /// The name in answers and metrics.
     pub name: String,
     /// A regular expression.
     pub pattern: String,
-    /// What stands in the place of what it finds.
+    /// The replacement of a match.
     pub label: String,
 }
 
-/// What is wrong with a pattern.
+/// An error of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// It cannot be read.
+    /// The pattern has a syntax error.
     #[error("is not a regular expression: {0}")]
     Syntax(String),
-    /// It would be found everywhere.
+    /// The pattern matches the empty text, and so everywhere.
     #[error("matches the empty text")]
     Empty,
-    /// It is too long or would need too much memory.
-    #[error("is too large")]
+    /// The pattern is too long or needs too much memory.
+    #[error("is too large; shorten it or reduce its repetitions")]
     TooLarge,
 }
 
-/// Checks a pattern alone, so that an error can say which it is.
+/// Validates one pattern, so that an error can name it.
 pub fn check_pattern(pattern: &str) -> Result<(), PatternError> {
     if pattern.len() > LONGEST_PATTERN {
         return Err(PatternError::TooLarge);
@@ -63,7 +63,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), PatternError> {
     compile(&[pattern]).map(|_| ())
 }
 
-/// The last line of what a parser says: the others show the place with blanks and a caret.
+/// Returns the last line of a parser's message: the lines before point to the position with blanks and a caret.
 fn one_line(error: &str) -> String {
     let last = error.lines().last().unwrap_or_default();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
@@ -79,23 +79,23 @@ fn compile(patterns: &[&str]) -> Result<Regex, PatternError> {
     Regex::builder().configure(config).build_many(patterns).map_err(failed)
 }
 
-/// The rules of a configuration, found together.
+/// The rules of the configuration, matched together.
 #[derive(Debug)]
-pub(super) struct Custom {
+pub(super) struct CustomRules {
     regex: Regex,
-    /// Names and labels in the order of the patterns.
+    /// Names and labels, in the order of the patterns.
     rules: Vec<(Arc<str>, String)>,
 }
 
-/// Something that a pattern has found.
-struct Match {
+/// A match of a pattern.
+struct PatternMatch {
     start: usize,
     end: usize,
     rule: usize,
 }
 
-impl Custom {
-    /// None if there are no rules.
+impl CustomRules {
+    /// Compiles the rules; returns `None` if there are none.
     pub(super) fn new(rules: &[CustomRule]) -> Result<Option<Self>, PatternError> {
         if rules.is_empty() {
             return Ok(None);
@@ -105,9 +105,15 @@ impl Custom {
         Ok(Some(Self { regex: compile(&patterns)?, rules }))
     }
 
-    /// Looks at the text from `at`, in a line that began at `line`: what is found, and where to look next. None if more
-    /// of the text has to be there.
-    fn look(&self, text: &[u8], line: usize, at: usize, whole: bool) -> Option<(Vec<Match>, usize, bool)> {
+    /// Searches the text from `at`, in a line that began at `line`: returns the matches, the position of the next
+    /// search, and whether the line ended. Returns `None` if more of the text is needed.
+    fn search(
+        &self,
+        text: &[u8],
+        line: usize,
+        at: usize,
+        whole: bool,
+    ) -> Option<(Vec<PatternMatch>, usize, bool)> {
         let ahead = &text[at..text.len().min(at + LONGEST_LINE)];
         let line_end = memchr::memchr(b'\n', ahead).map(|len| at + len);
         let end = match line_end {
@@ -115,7 +121,8 @@ impl Custom {
             None if ahead.len() == LONGEST_LINE || whole => at + ahead.len(),
             None => return None,
         };
-        // In the middle of a line only what begins in the first half: the rest is seen better from further on.
+        // In the middle of a line only matches that begin in the first half count: the next search sees the rest
+        // better.
         let cut = line_end.is_none() && ahead.len() == LONGEST_LINE;
         let to = if cut { at + LONGEST_MATCH } else { end };
         let from = line.max(at.saturating_sub(CONTEXT));
@@ -126,7 +133,7 @@ impl Custom {
             if start >= to {
                 break;
             }
-            matches.push(Match { start, end: found_end, rule: found.pattern().as_usize() });
+            matches.push(PatternMatch { start, end: found_end, rule: found.pattern().as_usize() });
             next = found_end;
         }
         let next = if cut { next.max(to) } else { end + usize::from(line_end.is_some()) };
@@ -134,51 +141,51 @@ impl Custom {
     }
 }
 
-impl Custom {
-    /// Where the rules find something in a whole text.
-    pub(super) fn findings(&self, text: &[u8], allow: &Allow) -> Vec<Finding> {
-        let (mut findings, mut line, mut at) = (Vec::new(), 0, 0);
+impl CustomRules {
+    /// Returns the matches of the rules in a whole text.
+    pub(super) fn locate(&self, text: &[u8], allow: &AllowList) -> Vec<SecretLocation> {
+        let (mut found_at, mut line, mut at) = (Vec::new(), 0, 0);
         while at < text.len() {
-            let Some((matches, next, ended)) = self.look(text, line, at, true) else { break };
+            let Some((matches, next, ended)) = self.search(text, line, at, true) else { break };
             let matches = matches.into_iter().filter(|found| !allow.has(&text[found.start..found.end]));
-            findings.extend(
-                matches
-                    .map(|found| Finding { start: found.start, rule: self.rules[found.rule].0.to_string() }),
-            );
+            found_at.extend(matches.map(|found| SecretLocation {
+                start: found.start,
+                rule: self.rules[found.rule].0.to_string(),
+            }));
             at = next;
             line = if ended { next } else { line };
         }
-        findings
+        found_at
     }
 }
 
-/// Lines on their way through the rules of a configuration.
+/// A stream of lines through the rules of the configuration.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct LineMasker {
     held: Vec<u8>,
-    /// Where the line began, and what comes next.
+    /// Start of the line, and start of the next search.
     line: usize,
     at: usize,
 }
 
-impl Lines {
-    /// Takes more of the text; `out` gets what is certain by now, with `whole` all.
+impl LineMasker {
+    /// Takes more of the text; appends to `out` what is final by now, or everything with `whole`.
     pub(super) fn push(
         &mut self,
-        custom: &Custom,
-        allow: &Allow,
+        custom: &CustomRules,
+        allow: &AllowList,
         more: &[u8],
         whole: bool,
         out: &mut Vec<u8>,
-        found: &mut Found,
+        found: &mut MaskCounts,
     ) {
         self.held.extend_from_slice(more);
         while self.at < self.held.len() {
-            let Some((matches, next, ended)) = custom.look(&self.held, self.line, self.at, whole) else {
+            let Some((matches, next, ended)) = custom.search(&self.held, self.line, self.at, whole) else {
                 break;
             };
             let mut at = self.at;
-            for Match { start, end, rule } in matches {
+            for PatternMatch { start, end, rule } in matches {
                 if allow.has(&self.held[start..end]) {
                     continue;
                 }
@@ -201,15 +208,15 @@ impl Lines {
     }
 }
 
-/// What is never masked.
+/// Exceptions: texts that are never masked.
 #[derive(Debug, Default)]
-pub(super) struct Allow {
+pub(super) struct AllowList {
     exact: HashSet<Box<[u8]>>,
     patterns: Option<Regex>,
 }
 
-impl Allow {
-    /// Texts as they are, or patterns of the whole between slashes.
+impl AllowList {
+    /// Compiles the entries: exact texts, or patterns of the whole text between slashes.
     pub(super) fn new<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, PatternError> {
         let (mut exact, mut patterns) = (HashSet::new(), Vec::new());
         for entry in entries {
@@ -232,7 +239,7 @@ impl Allow {
     }
 }
 
-/// The pattern of an entry that is one: between slashes.
+/// Returns the pattern of an entry between slashes; `None` for an exact text.
 pub fn allowed_pattern(entry: &str) -> Option<&str> {
     entry.strip_prefix('/')?.strip_suffix('/').filter(|pattern| !pattern.is_empty())
 }

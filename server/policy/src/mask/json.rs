@@ -1,8 +1,8 @@
-//! Masking of JSON: texts are masked as they read, not as they are escaped, and only a text with a secret in it is written
-//! anew. Opaque fields stay: ids, signatures, encrypted content, base64.
+//! Masking of JSON: strings are masked in their decoded form, and only a string with a secret is encoded again.
+//! Opaque fields stay unchanged: ids, signatures, encrypted content, base64.
 //!
-//! One pass over the tokens, with a stack of its own: the depth of the JSON costs neither stack nor time. A text that is
-//! itself JSON is walked in the same way, down to [`LEVELS`].
+//! One pass over the tokens with an explicit stack, so the depth of the JSON costs neither stack nor time. A string
+//! that is itself JSON is masked in the same way, down to [`LEVELS`].
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,100 +13,112 @@ use serde::de::IgnoredAny;
 
 use super::rule::Rule;
 use super::scan::Span;
-use super::window::Class;
-use super::{Found, Masker, Rules};
+use super::window::CharClass;
+use super::{MaskCounts, Masker, Rules};
 use crate::model::json::{depth, text_len, without_lone_surrogates};
 
-/// What the fields of a value mean.
+/// The meaning of a value's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fields {
-    /// Anything: all texts are masked.
+    /// Arbitrary fields: all strings are masked.
     Any,
-    /// The fields of a message, or of a part of one: some are opaque.
+    /// The fields of a message or of a part of one, some of which are opaque.
     Message,
 }
 
-/// JSON in a text in JSON in a text: so many levels are read as JSON. A deeper one is masked as plain text. Each level is
-/// one more pass over the text, so this bounds the time.
+/// Levels of JSON in strings that are read as JSON. A deeper one is masked as plain text. Each level is one more pass
+/// over the text, so this bounds the time.
 const LEVELS: usize = 8;
 
-/// A text that is deeper is masked as plain text: each level takes memory.
+/// Deepest nesting of JSON in a string. Deeper JSON is masked as plain text, because each level takes memory.
 const MAX_DEPTH: usize = 10_000;
 
-/// Secrets in a text that are looked for one by one; with more of them all are cut out.
-const FEW: usize = 16;
+/// Most secrets of a string that are checked one by one; with more of them all are cut out.
+const MAX_CHECKED: usize = 16;
 
-/// A text of this length with nothing but base64 in it is data.
+/// Length from which a string of base64 only is data.
 const LONG_BASE64: usize = 512;
 
-/// In a field for data a shorter one is, too.
+/// The same length in a field for data.
 const SHORT_BASE64: usize = 64;
 
-/// A number with fewer digits is no password.
+/// Fewest digits of a number that may be a password.
 const SHORTEST_NUMBER: usize = 6;
 
 impl Masker {
-    /// Returns the JSON with secrets replaced, or none if there are none. The text must be valid JSON.
-    pub fn json(&self, json: &str, fields: Fields, found: &mut Found) -> Option<String> {
+    /// Returns the JSON with its secrets replaced, or `None` without secrets. The text must be valid JSON.
+    pub fn json(&self, json: &str, fields: Fields, found: &mut MaskCounts) -> Option<String> {
         self.json_level(json, fields, LEVELS, found)
     }
 
-    fn json_level(&self, json: &str, fields: Fields, levels: usize, found: &mut Found) -> Option<String> {
+    fn json_level(
+        &self,
+        json: &str,
+        fields: Fields,
+        levels: usize,
+        found: &mut MaskCounts,
+    ) -> Option<String> {
         let rules = self.rules()?;
-        rules.may_find(json).then(|| Walk::new(self, rules, json, levels, found).run(fields)).flatten()
+        rules.may_find(json).then(|| JsonMasker::new(self, rules, json, levels, found).run(fields)).flatten()
     }
 }
 
 impl Rules {
-    /// Whether there can be anything in JSON: a literal, or an escape that hides one.
+    /// Returns whether JSON may contain a secret: it has a literal of a rule, or an escape that could hide one.
     fn may_find(&self, json: &str) -> bool {
         let has = |text: &str| memchr::memmem::find(json.as_bytes(), text.as_bytes()).is_some();
         self.custom.is_some() || self.scanner.has_literal(json.as_bytes()) || has("\\u00") || has("\\/")
     }
 }
 
-/// An array or object that the walk is in.
+/// An array or object that contains the current token.
 struct Container {
     is_object: bool,
-    /// Whether the next text is the name of a field.
+    /// True if the next string is the name of a field.
     name_next: bool,
-    /// What the fields of this object mean.
+    /// The meaning of this object's fields.
     fields: Fields,
-    /// Whether it has the field `"type":"text"`: then `data` is what somebody has written, as in a document.
+    /// True if the object has the field `"type":"text"`: then `data` is text, as in a document.
     is_text: bool,
-    /// What the next value stands under.
-    place: Place,
-    names: Names,
+    /// The context of the next value.
+    context: FieldContext,
+    names: FieldNames,
 }
 
-/// The name that a value stands under, and what its fields mean.
+/// The name of a value, and the meaning of its fields.
 #[derive(Clone)]
-struct Place {
+struct FieldContext {
     name: Rc<str>,
     fields: Fields,
 }
 
-struct Walk<'a> {
+struct JsonMasker<'a> {
     masker: &'a Masker,
     json: &'a str,
     levels: usize,
-    found: &'a mut Found,
-    /// What the rules find in the JSON as it is written, across its texts: a private key as an array of lines, an option in
-    /// front of its password. Sorted, without overlaps.
+    found: &'a mut MaskCounts,
+    /// Secrets in the JSON text that span strings: a private key as an array of lines, an option before its password.
+    /// Sorted, without overlaps.
     regions: Vec<Span>,
-    /// The first region that has not ended before the current token.
+    /// The first region that ends after the start of the current token.
     next_region: usize,
-    /// Regions before this one are counted.
+    /// Start offset below which regions are counted already.
     counted: usize,
-    /// Where objects begin that have the field `"type":"text"`.
+    /// Start offsets of the objects with the field `"type":"text"`.
     text_objects: HashSet<usize>,
     out: String,
-    /// How much of `json` is in `out`.
+    /// Bytes of `json` that are copied to `out`.
     copied: usize,
 }
 
-impl<'a> Walk<'a> {
-    fn new(masker: &'a Masker, rules: &Rules, json: &'a str, levels: usize, found: &'a mut Found) -> Self {
+impl<'a> JsonMasker<'a> {
+    fn new(
+        masker: &'a Masker,
+        rules: &Rules,
+        json: &'a str,
+        levels: usize,
+        found: &'a mut MaskCounts,
+    ) -> Self {
         let regions = rules.regions(json.as_bytes());
         let (text_objects, out) = (HashSet::new(), String::new());
         Self {
@@ -127,24 +139,24 @@ impl<'a> Walk<'a> {
         if fields == Fields::Message {
             self.text_objects = text_objects(self.json);
         }
-        let mut outermost = Place { name: Rc::from(""), fields };
+        let mut outermost = FieldContext { name: Rc::from(""), fields };
         let mut containers: Vec<Container> = Vec::new();
-        for token in Tokens::of(self.json) {
+        for token in JsonTokens::of(self.json) {
             let first = self.json.as_bytes()[token.start];
             match (first, containers.last_mut()) {
                 (b'{' | b'[', within) => {
-                    let place = within.map_or(&outermost, |within| &within.place).clone();
+                    let context = within.map_or(&outermost, |within| &within.context).clone();
                     let is_text = self.text_objects.contains(&token.start);
-                    containers.push(Container::new(first == b'{', place, is_text));
+                    containers.push(Container::new(first == b'{', context, is_text));
                 }
                 (b'}' | b']', _) => drop(containers.pop()),
                 (b',', Some(within)) => within.name_next = within.is_object,
                 (b'"', Some(within)) if within.name_next => self.name(&token, within),
                 (b'"', within) => {
-                    let place = within.map_or(&mut outermost, |within| &mut within.place);
-                    self.text(&token, place);
+                    let context = within.map_or(&mut outermost, |within| &mut within.context);
+                    self.text(&token, context);
                 }
-                (b'-' | b'0'..=b'9', Some(within)) => self.number(&token, &within.place.name),
+                (b'-' | b'0'..=b'9', Some(within)) => self.number(&token, &within.context.name),
                 _ => {}
             }
         }
@@ -164,8 +176,8 @@ impl<'a> Walk<'a> {
     fn name(&mut self, token: &Range<usize>, object: &mut Container) {
         let name = decoded(&self.json[token.clone()]);
         object.name_next = false;
-        object.place.fields = match (object.fields, name.as_ref()) {
-            // What a tool is called with is the caller's own.
+        object.context.fields = match (object.fields, name.as_ref()) {
+            // The arguments of a tool call are arbitrary JSON.
             (Fields::Message, "input" | "arguments") => Fields::Any,
             (Fields::Message, "data") if object.is_text => Fields::Any,
             (fields, _) => fields,
@@ -175,20 +187,20 @@ impl<'a> Walk<'a> {
         if free != name {
             self.replace(token, &free);
         }
-        object.place.name = Rc::from(name);
+        object.context.name = Rc::from(name);
     }
 
-    fn text(&mut self, token: &Range<usize>, place: &Place) {
+    fn text(&mut self, token: &Range<usize>, context: &FieldContext) {
         let text = decoded(&self.json[token.clone()]);
-        if place.fields == Fields::Message && is_opaque(&place.name, &text) {
+        if context.fields == Fields::Message && is_opaque(&context.name, &text) {
             return;
         }
-        if let Some(masked) = self.masked(token, &text, &place.name) {
+        if let Some(masked) = self.masked(token, &text, &context.name) {
             self.replace(token, &masked);
         }
     }
 
-    /// A number may be a password, and becomes a text then.
+    /// Masks a number that may be a password; it becomes a string.
     fn number(&mut self, token: &Range<usize>, name: &str) {
         let number = &self.json[token.clone()];
         let is_long = number.bytes().filter(u8::is_ascii_digit).count() >= SHORTEST_NUMBER;
@@ -197,11 +209,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns a text with secrets replaced, if there are any: those that it has alone, and its share of those that reach
-    /// over several texts.
+    /// Returns a string with its secrets replaced, if it has any: its own, and its share of those that span strings.
     fn masked(&mut self, token: &Range<usize>, text: &str, name: &str) -> Option<String> {
         let regions = self.regions_in(token, is_data(text));
-        let mut found = Found::default();
+        let mut found = MaskCounts::default();
         let masked = self.text_alone(text, name, &mut found);
         let is_gone = |region: &Span| {
             let inside = region.start > token.start && region.end < token.end;
@@ -209,20 +220,20 @@ impl<'a> Walk<'a> {
             inside
                 && !left.contains(decoded(&format!("\"{}\"", &self.json[region.start..region.end])).as_ref())
         };
-        if regions.is_empty() || (regions.len() <= FEW && regions.iter().all(is_gone)) {
+        if regions.is_empty() || (regions.len() <= MAX_CHECKED && regions.iter().all(is_gone)) {
             self.found.merge(&found);
             return masked;
         }
         let cut = self.cut(token, &regions);
-        let mut found = Found::default();
+        let mut found = MaskCounts::default();
         let masked = self.text_alone(&cut, name, &mut found);
         self.found.merge(&found);
         Some(masked.unwrap_or(cut))
     }
 
-    /// Returns the text with secrets replaced that it has alone. One that is itself JSON stays JSON; its fields are no
-    /// message's.
-    fn text_alone(&self, text: &str, name: &str, found: &mut Found) -> Option<String> {
+    /// Returns a string with its own secrets replaced. A string that is itself JSON stays JSON, with arbitrary
+    /// fields.
+    fn text_alone(&self, text: &str, name: &str, found: &mut MaskCounts) -> Option<String> {
         if let Some(masked) = self.masker.assigned(name, text, found) {
             return Some(self.masker.text(&masked, found).into_owned());
         }
@@ -238,8 +249,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The regions that reach into a text. Base64 alone has something in it that looks like a token now and then; only a
-    /// private key is made of it.
+    /// Returns the regions that overlap a string. Base64 data sometimes looks like a token by chance, so only private
+    /// keys count in it.
     fn regions_in(&mut self, token: &Range<usize>, is_data: bool) -> Vec<Span> {
         let ended =
             self.regions[self.next_region..].iter().take_while(|region| region.end <= token.start + 1);
@@ -248,7 +259,7 @@ impl<'a> Walk<'a> {
         here.filter(|region| !is_data || region.rule == Rule::PrivateKey).copied().collect()
     }
 
-    /// Returns the text of a token with a label for each region that reaches into it. An escape is cut out as a whole.
+    /// Returns the string with a label for each region that overlaps it. An escape is cut out as a whole.
     fn cut(&mut self, token: &Range<usize>, regions: &[Span]) -> String {
         let (mut kept, mut at) = (String::from("\""), token.start + 1);
         let mut regions = regions.iter().peekable();
@@ -278,16 +289,16 @@ impl<'a> Walk<'a> {
 }
 
 impl Container {
-    fn new(is_object: bool, place: Place, is_text: bool) -> Self {
-        let (name_next, fields) = (is_object, place.fields);
-        Self { is_object, name_next, fields, is_text, place, names: Names::default() }
+    fn new(is_object: bool, context: FieldContext, is_text: bool) -> Self {
+        let (name_next, fields) = (is_object, context.fields);
+        Self { is_object, name_next, fields, is_text, context, names: FieldNames::default() }
     }
 }
 
-/// Where the objects of some JSON begin that have the field `"type":"text"`.
+/// Returns the start offsets of the objects with the field `"type":"text"`.
 fn text_objects(json: &str) -> HashSet<usize> {
     let (mut found, mut containers, mut before) = (HashSet::new(), Vec::new(), ["", ""]);
-    for token in Tokens::of(json) {
+    for token in JsonTokens::of(json) {
         let text = &json[token.clone()];
         match text {
             "{" | "[" => containers.push(token.start),
@@ -300,19 +311,19 @@ fn text_objects(json: &str) -> HashSet<usize> {
     found
 }
 
-/// The tokens of valid JSON: brackets, commas, colons, texts, numbers and words.
-struct Tokens<'a> {
+/// The tokens of valid JSON: brackets, commas, colons, strings, numbers and literals.
+struct JsonTokens<'a> {
     json: &'a [u8],
     at: usize,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> JsonTokens<'a> {
     fn of(json: &'a str) -> Self {
         Self { json: json.as_bytes(), at: 0 }
     }
 }
 
-impl Iterator for Tokens<'_> {
+impl Iterator for JsonTokens<'_> {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
@@ -329,7 +340,7 @@ impl Iterator for Tokens<'_> {
     }
 }
 
-/// The length of the first character of an escaped text, or of the escape that stands for one.
+/// Returns the length of the first character of an escaped text, or of its escape.
 fn unit_len(text: &str) -> usize {
     let escape = |text: &str| match text.as_bytes() {
         [b'\\', b'u', ..] => 6,
@@ -343,18 +354,18 @@ fn unit_len(text: &str) -> usize {
     len.min(text.len())
 }
 
-/// Names of an object's fields. Two that were replaced may be the same now, which JSON must not have.
+/// The field names of an object. Two replaced names may be equal, which JSON must not contain.
 #[derive(Default)]
-struct Names {
-    /// Names with a bracket in them, as labels have: no other can be the same as one that was replaced.
+struct FieldNames {
+    /// Names with a bracket, as labels have: no other name can equal a replaced one.
     taken: HashSet<String>,
-    /// The number that is tried next, by name.
+    /// The next number to try, by name.
     next: HashMap<String, usize>,
 }
 
-impl Names {
-    /// The name, or the first of `name_1`, `name_2` and so on that is free. Numbers only grow, so that all of them together
-    /// take no more steps than there are names.
+impl FieldNames {
+    /// Returns the name, or the first free one of `name_1`, `name_2` and so on. Numbers only grow, so the total
+    /// number of attempts is at most the number of names.
     fn free<'a>(&mut self, name: &'a str) -> Cow<'a, str> {
         if !name.contains('[') || self.taken.insert(name.to_owned()) {
             return Cow::Borrowed(name);
@@ -376,8 +387,7 @@ fn is_json(text: &str) -> bool {
         && depth(text) <= MAX_DEPTH
 }
 
-/// The text that a token stands for. Half a character is read as U+FFFD, and a text that cannot be read as it is written:
-/// whatever it is, it is masked.
+/// Decodes a string token. A lone surrogate becomes U+FFFD, and an undecodable string is masked as written.
 fn decoded(raw: &str) -> Cow<'_, str> {
     let body = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     match raw.contains('\\') {
@@ -390,8 +400,8 @@ fn encoded(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Fields of messages that nobody reads as text: whoever made them compares them byte by byte. Those for data are so only as
-/// long as it is data.
+/// Returns whether a field of a message is opaque: its creator compares it byte by byte. A field for data is opaque
+/// only while it holds data.
 fn is_opaque(key: &str, text: &str) -> bool {
     const OPAQUE: &[&str] = &[
         "id",
@@ -407,8 +417,8 @@ fn is_opaque(key: &str, text: &str) -> bool {
     ];
     match key {
         "data" | "file_data" | "b64_json" => {
-            let of_addresses =
-                text.len() >= LONG_BASE64 && text.bytes().all(|byte| Class::Url.has(byte) || byte == b'=');
+            let of_addresses = text.len() >= LONG_BASE64
+                && text.bytes().all(|byte| CharClass::Url.has(byte) || byte == b'=');
             is_base64(text, SHORT_BASE64) || of_addresses || is_data(text)
         }
         _ if key.ends_with("_id") => !key.ends_with("key_id"),
@@ -417,12 +427,12 @@ fn is_opaque(key: &str, text: &str) -> bool {
 }
 
 fn is_base64(text: &str, least: usize) -> bool {
-    // It ends with `=`; with one in the middle it is a name with a value.
+    // Padding is at the end; with `=` in the middle the text is a name with a value.
     let body = text.trim_end_matches('=');
-    text.len() >= least && body.bytes().all(|byte| Class::Base64.has(byte) && byte != b'=')
+    text.len() >= least && body.bytes().all(|byte| CharClass::Base64.has(byte) && byte != b'=')
 }
 
-/// Whether a text is data that is only written as text: an image in an address, or base64 alone.
+/// Returns whether a string is encoded data: an image in a URL, or base64 only.
 fn is_data(text: &str) -> bool {
     let in_address = text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     let is_type = |kind: &str| kind.len() < 128 && !kind.contains(char::is_whitespace);

@@ -1,15 +1,17 @@
-//! Secrets are replaced by what they are before anything is written: `ghp_…` becomes `[GITHUB_TOKEN]`. Pure: a text goes in,
-//! a text and what was found come out; where texts enter is the store's business. The rules are `docs/MASKING.md`.
+//! Masking: secrets are replaced by labels before anything is written: `ghp_…` becomes `[GITHUB_TOKEN]`. Pure
+//! functions from texts to texts and counts; the store decides which texts are masked. `docs/MASKING.md` lists the
+//! rules.
 //!
-//! One pass over the text looks for literals that a secret begins with or stands behind; a rule then looks at the place
-//! (`token.rs`, `shape.rs`, `assigned.rs`, `personal.rs`). A text without such literals costs one step per byte.
+//! One pass over the text looks for literals that begin or precede a secret; a rule then checks the text around each
+//! (`token.rs`, `shape.rs`, `assignment.rs`, `personal.rs`). A text without such literals costs one step per byte.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-mod assigned;
+mod assignment;
 mod bytes;
+mod continuation;
 mod custom;
 mod json;
 mod names;
@@ -18,7 +20,6 @@ mod rule;
 mod scan;
 mod shape;
 mod stream;
-mod tail;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -35,61 +36,62 @@ pub use json::Fields;
 pub use rule::Rule;
 pub use stream::MaskStream;
 
-use custom::{Allow, Custom, Lines};
+use custom::{AllowList, CustomRules, LineMasker};
 use scan::{Scanner, Span};
 
-/// Which rules are in force.
+/// The enabled rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSet {
-    /// The built-in rules that are on.
+    /// The enabled built-in rules.
     pub rules: Vec<Rule>,
     /// Rules of the configuration.
     pub custom: Vec<CustomRule>,
-    /// What is never masked: texts, or patterns of the whole text between slashes.
+    /// Exceptions: exact texts, or patterns of the whole text between slashes.
     pub allow: Vec<String>,
 }
 
 impl Default for RuleSet {
-    /// All rules but those about people.
+    /// Enables all built-in rules except those for personal data.
     fn default() -> Self {
         let rules = Rule::ALL.iter().copied().filter(|rule| !rule.is_personal()).collect();
         Self { rules, custom: Vec::new(), allow: Vec::new() }
     }
 }
 
-/// Replaces secrets. A clone is the same one.
+/// Replaces secrets. Clones share their rules.
 #[derive(Debug, Clone)]
 pub struct Masker(Option<Arc<Rules>>);
 
 #[derive(Debug)]
 struct Rules {
     scanner: Scanner,
-    custom: Option<Custom>,
-    allow: Allow,
+    custom: Option<CustomRules>,
+    allow: AllowList,
 }
 
 impl Masker {
-    /// One that leaves everything as it is.
+    /// Creates a masker that changes nothing.
     pub fn off() -> Self {
         Self(None)
     }
 
-    /// One with these rules. Patterns must have passed [`check_pattern`]; all of them together may still be too large.
+    /// Creates a masker with these rules. Patterns must have passed [`check_pattern`]; together they may still be too
+    /// large.
     pub fn new(set: &RuleSet) -> Result<Self, PatternError> {
-        let custom = Custom::new(&set.custom)?;
-        let allow = Allow::new(set.allow.iter().map(String::as_str))?;
+        let custom = CustomRules::new(&set.custom)?;
+        let allow = AllowList::new(set.allow.iter().map(String::as_str))?;
         let scanner = Scanner::new(|rule| set.rules.contains(&rule)).map_err(|_| PatternError::TooLarge)?;
         Ok(Self(Some(Arc::new(Rules { scanner, custom, allow }))))
     }
 
-    /// One with all rules but those about people.
+    /// Returns the masker with all rules except those for personal data.
     #[expect(clippy::expect_used, reason = "a program that cannot mask must not run")]
     pub fn standard() -> Self {
         static STANDARD: OnceLock<Masker> = OnceLock::new();
         STANDARD.get_or_init(|| Self::new(&RuleSet::default()).expect("the built-in rules compile")).clone()
     }
 
-    /// Whether it leaves everything as it is.
+    /// Returns whether the masker changes nothing.
     pub fn is_off(&self) -> bool {
         self.0.is_none()
     }
@@ -98,13 +100,13 @@ impl Masker {
         self.0.as_deref()
     }
 
-    /// The text with secrets replaced; the text itself if there are none. `found` counts them.
-    pub fn text<'a>(&self, text: &'a str, found: &mut Found) -> Cow<'a, str> {
+    /// Returns the text with its secrets replaced, or the text itself without secrets. Counts them in `found`.
+    pub fn text<'a>(&self, text: &'a str, found: &mut MaskCounts) -> Cow<'a, str> {
         let Some(rules) = self.rules() else { return Cow::Borrowed(text) };
         let masked = rules.built_in(text, found);
         let Some(custom) = &rules.custom else { return masked };
-        let (mut out, mut more) = (Vec::with_capacity(masked.len()), Found::default());
-        Lines::default().push(custom, &rules.allow, masked.as_bytes(), true, &mut out, &mut more);
+        let (mut out, mut more) = (Vec::with_capacity(masked.len()), MaskCounts::default());
+        LineMasker::default().push(custom, &rules.allow, masked.as_bytes(), true, &mut out, &mut more);
         if more.is_empty() {
             return masked;
         }
@@ -112,8 +114,8 @@ impl Masker {
         Cow::Owned(into_text(out))
     }
 
-    /// What would be masked in a text, in order.
-    pub fn findings(&self, text: &str) -> Vec<Finding> {
+    /// Returns the secrets of a text, in order.
+    pub fn locate(&self, text: &str) -> Vec<SecretLocation> {
         let Some(rules) = self.rules() else { return Vec::new() };
         let bytes = text.as_bytes();
         let regions = rules.regions(bytes);
@@ -121,17 +123,18 @@ impl Masker {
             let next = regions.partition_point(|region| region.start <= at);
             next > 0 && at < regions[next - 1].end
         };
-        let custom =
-            rules.custom.as_ref().map_or_else(Vec::new, |custom| custom.findings(bytes, &rules.allow));
-        let mut findings: Vec<Finding> = custom.into_iter().filter(|found| !is_masked(found.start)).collect();
-        let built_in = |region: &Span| Finding { start: region.start, rule: region.rule.name().to_owned() };
-        findings.extend(regions.iter().map(built_in));
-        findings.sort_by_key(|finding| finding.start);
-        findings
+        let custom = rules.custom.as_ref().map_or_else(Vec::new, |custom| custom.locate(bytes, &rules.allow));
+        let mut locations: Vec<SecretLocation> =
+            custom.into_iter().filter(|found| !is_masked(found.start)).collect();
+        let built_in =
+            |region: &Span| SecretLocation { start: region.start, rule: region.rule.name().to_owned() };
+        locations.extend(regions.iter().map(built_in));
+        locations.sort_by_key(|location| location.start);
+        locations
     }
 
-    /// A value with what is secret because of its name replaced, as in a field `password`; none if there is nothing.
-    fn assigned(&self, name: &str, value: &str, found: &mut Found) -> Option<String> {
+    /// Masks a value that is secret because of its name, such as a field `password`; returns `None` without a secret.
+    fn assigned(&self, name: &str, value: &str, found: &mut MaskCounts) -> Option<String> {
         let rules = self.rules()?;
         let (rule, secret) = rules.scanner.assigned(name, value)?;
         let (before, after) = (value.get(..secret.start)?, value.get(secret.end..)?);
@@ -142,23 +145,23 @@ impl Masker {
         Some(format!("{before}{}{after}", rule.label()))
     }
 
-    /// A text that arrives in pieces.
+    /// Starts a stream of text.
     pub fn stream(&self) -> MaskStream {
         MaskStream::new(self.clone())
     }
 }
 
-/// A place in a text that would be masked.
+/// The location of a secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// Where it begins, in bytes.
+pub struct SecretLocation {
+    /// The start offset, in bytes.
     pub start: usize,
-    /// By which rule.
+    /// The name of the rule.
     pub rule: String,
 }
 
 impl Rules {
-    fn built_in<'a>(&self, text: &'a str, found: &mut Found) -> Cow<'a, str> {
+    fn built_in<'a>(&self, text: &'a str, found: &mut MaskCounts) -> Cow<'a, str> {
         let bytes = text.as_bytes();
         let regions = self.regions(bytes);
         if regions.is_empty() {
@@ -175,11 +178,12 @@ impl Rules {
         Cow::Owned(into_text(out))
     }
 
-    /// What the built-in rules find, in order. What overlaps is one, and has the name of what begins first.
+    /// Returns the matches of the built-in rules, in order. Overlapping matches are merged under the rule of the
+    /// first.
     fn regions(&self, bytes: &[u8]) -> Vec<Span> {
         let mut spans = Vec::new();
         self.scanner.find(bytes, 0, bytes.len(), &self.allow, &mut spans);
-        tail::follow(&mut spans, bytes, true);
+        continuation::extend_spans(&mut spans, bytes, true);
         let mut regions: Vec<Span> = Vec::new();
         for span in spans {
             match regions.last_mut() {
@@ -191,16 +195,16 @@ impl Rules {
     }
 }
 
-/// What is masked begins and ends at ASCII or at whole characters, so this never has to replace anything.
+/// Masked ranges begin and end at character boundaries, so the lossy conversion never replaces anything.
 fn into_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What was masked: how often, by the name of the rule.
+/// The number of masked secrets, by name of the rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found(BTreeMap<Cow<'static, str>, u64>);
+pub struct MaskCounts(BTreeMap<Cow<'static, str>, u64>);
 
-impl Found {
+impl MaskCounts {
     fn add(&mut self, rule: &'static str) {
         *self.0.entry(Cow::Borrowed(rule)).or_default() += 1;
     }
@@ -209,19 +213,19 @@ impl Found {
         *self.0.entry(Cow::Owned(rule.to_owned())).or_default() += 1;
     }
 
-    /// Adds what was found elsewhere.
+    /// Adds the counts of another text.
     pub fn merge(&mut self, other: &Self) {
         for (rule, count) in &other.0 {
             *self.0.entry(rule.clone()).or_default() += count;
         }
     }
 
-    /// Whether nothing was masked.
+    /// Returns whether nothing was masked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Rules and how often each was met, by name.
+    /// Returns the rules with their counts, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(rule, count)| (rule.as_ref(), *count))
     }

@@ -1,10 +1,10 @@
-//! The names that values are secret under, in the ways that they are written.
+//! The names whose values are secret, in their usual spellings.
 
-use super::assigned::Expected;
+use super::assignment::Expected;
 use super::rule::Rule;
-use super::window::Class;
+use super::window::CharClass;
 
-/// Names, in the ways that they are written, and what stands behind them.
+/// The names, in their usual spellings, with the kind of value that follows.
 pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
     (
         Rule::Password,
@@ -19,7 +19,7 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
             "passphrase",
             "Passphrase",
             "PASSPHRASE",
-            // Whose it is: a pass of a filter, a renderer or a compiler is none.
+            // Only with a prefix: `pass` alone also belongs to filters, renderers and compilers.
             "db_pass",
             "DB_PASS",
             "user_pass",
@@ -79,7 +79,7 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
     ),
     (
         Rule::AwsSecretKey,
-        Expected::Run(Class::Base64, 40, 40),
+        Expected::Run(CharClass::Base64, 40, 40),
         &[
             "secret_access_key",
             "SECRET_ACCESS_KEY",
@@ -96,7 +96,7 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
     ),
     (
         Rule::AwsSessionToken,
-        Expected::Run(Class::Any, 100, usize::MAX),
+        Expected::Run(CharClass::Any, 100, usize::MAX),
         &[
             "session_token",
             "SESSION_TOKEN",
@@ -108,10 +108,10 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
     ),
     (
         Rule::AzureKey,
-        Expected::Run(Class::Base64, 43, usize::MAX),
+        Expected::Run(CharClass::Base64, 43, usize::MAX),
         &["AccountKey", "accountKey", "SharedAccessKey", "sharedAccessKey"],
     ),
-    (Rule::AzureKey, Expected::Run(Class::Any, 43, usize::MAX), &["?sig", "&sig", ";sig", "\\u0026sig"]),
+    (Rule::AzureKey, Expected::Run(CharClass::Any, 43, usize::MAX), &["?sig", "&sig", ";sig", "\\u0026sig"]),
     (Rule::Authorization, Expected::Credentials, &["Authorization", "authorization", "AUTHORIZATION"]),
     (
         Rule::Secret,
@@ -156,7 +156,7 @@ pub(super) static NAMES: &[(Rule, Expected, &[&str])] = &[
             "private_token",
             "Private-Token",
             "PRIVATE-TOKEN",
-            // Others than in capitals are also those of pages and of parsers.
+            // In capitals only: other spellings are also used for pages and parsers.
             "_TOKEN",
             "encryption_key",
             "ENCRYPTION_KEY",

@@ -1,11 +1,11 @@
-//! What is about people: addresses of mail, telephone numbers, numbers that a state has given. Off unless asked for, as a
-//! false find is data lost.
+//! Personal data: email addresses, telephone numbers, national identity numbers. Off by default, because a false
+//! match loses data.
 
 use super::rule::Rule;
 use super::shape::Shape;
-use super::window::{Class, Hit, Window};
+use super::window::{CharClass, Hit, TextWindow};
 
-/// The shapes, by what makes a rule look: `@`, and any digit.
+/// Returns the shapes with their triggers: `@`, and any digit.
 pub(super) fn shapes() -> impl Iterator<Item = Shape> {
     const DIGITS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
     let email: Shape = (Rule::Email, "@", email);
@@ -17,8 +17,8 @@ pub(super) fn shapes() -> impl Iterator<Item = Shape> {
     std::iter::once(email).chain(numbers)
 }
 
-/// `name@host.tld`. The host has a dot and ends in letters.
-fn email(window: &Window<'_>) -> Option<Hit> {
+/// Matches `name@host.tld`. The host has a dot and ends in letters.
+fn email(window: &TextWindow<'_>) -> Option<Hit> {
     const LONGEST: usize = 64;
     let is_local = |byte: &&u8| byte.is_ascii_alphanumeric() || b"._%+-".contains(byte);
     let before = &window.bytes[..window.at];
@@ -36,11 +36,11 @@ fn email(window: &Window<'_>) -> Option<Hit> {
         && top.len() >= 2
         && top.iter().all(u8::is_ascii_alphabetic)
         && host[0].is_ascii_alphanumeric();
-    fits.then_some(Hit { start, end: window.after + host.len(), tail: None })
+    fits.then_some(Hit { start, end: window.after + host.len(), continuation: None })
 }
 
-/// Digits in groups, as `(count, count, …)` with one separator between two: where they end.
-fn groups(window: &Window<'_>, start: usize, counts: &[usize], separators: &[u8]) -> Option<usize> {
+/// Returns the end of digits in groups, `(count, count, …)`, with one separator between two groups.
+fn groups(window: &TextWindow<'_>, start: usize, counts: &[usize], separators: &[u8]) -> Option<usize> {
     let mut at = start;
     for (index, count) in counts.iter().enumerate() {
         if index > 0 {
@@ -53,25 +53,25 @@ fn groups(window: &Window<'_>, start: usize, counts: &[usize], separators: &[u8]
         }
         at += count;
     }
-    let ends = !window.bytes.get(at).is_some_and(|byte| Class::Word.has(*byte));
+    let ends = !window.bytes.get(at).is_some_and(|byte| CharClass::Word.has(*byte));
     // A further group would make it a longer number.
     let alone = !(window.bytes.get(at).is_some_and(|byte| matches!(byte, b'-' | b'.'))
         && window.bytes.get(at + 1).is_some_and(u8::is_ascii_digit));
     (ends && alone).then_some(at)
 }
 
-/// Whether a number begins here, rather than goes on.
-fn begins(window: &Window<'_>, at: usize) -> bool {
+/// Returns whether a number begins here, rather than continues.
+fn begins(window: &TextWindow<'_>, at: usize) -> bool {
     let before = &window.bytes[..at];
     match before {
-        [.., last] if Class::Word.has(*last) => window.begins_word(at) && *last != b'_',
+        [.., last] if CharClass::Word.has(*last) => window.begins_word(at) && *last != b'_',
         [.., digit, b'-' | b'.' | b'/' | b'+'] => !digit.is_ascii_alphanumeric(),
         _ => true,
     }
 }
 
-/// `ddd-dd-dddd`, none of the groups all zeroes, the first not 666 or 9xx: those are never given out.
-fn ssn(window: &Window<'_>) -> Option<Hit> {
+/// Matches `ddd-dd-dddd`. No group is all zeros, and the first is not 666 or 9xx: such numbers are never issued.
+fn ssn(window: &TextWindow<'_>) -> Option<Hit> {
     let start = window.at;
     let end = begins(window, start).then(|| groups(window, start, &[3, 2, 4], b"-")).flatten()?;
     let text = &window.bytes[start..end];
@@ -80,11 +80,11 @@ fn ssn(window: &Window<'_>) -> Option<Hit> {
         && text[0] != b'9'
         && &text[4..6] != b"00"
         && &text[7..] != b"0000";
-    given.then_some(Hit { start, end, tail: None })
+    given.then_some(Hit { start, end, continuation: None })
 }
 
-/// Twelve digits, together or in fours, of which the last follows from the others.
-fn my_number(window: &Window<'_>) -> Option<Hit> {
+/// Matches twelve digits, together or in groups of four; the last is a check digit.
+fn my_number(window: &TextWindow<'_>) -> Option<Hit> {
     let start = window.at;
     if !begins(window, start) {
         return None;
@@ -99,11 +99,12 @@ fn my_number(window: &Window<'_>) -> Option<Hit> {
         rest => 11 - rest,
     };
     let found = digits[11] as usize == check && digits.iter().any(|digit| *digit != digits[0]);
-    found.then_some(Hit { start, end, tail: None })
+    found.then_some(Hit { start, end, continuation: None })
 }
 
-/// `+` and 8 to 15 digits in groups; a US number in 3, 3 and 4; a Japanese one that begins with 0 and has two hyphens.
-fn phone(window: &Window<'_>) -> Option<Hit> {
+/// Matches `+` and 8 to 15 digits in groups; a US number in 3, 3 and 4; a Japanese one that begins with 0 and has two
+/// hyphens.
+fn phone(window: &TextWindow<'_>) -> Option<Hit> {
     let at = window.at;
     if let Some(start) = at.checked_sub(1).filter(|before| window.bytes[*before] == b'+') {
         let joins = |byte: &&u8| byte.is_ascii_digit() || b" -.()".contains(byte);
@@ -111,9 +112,9 @@ fn phone(window: &Window<'_>) -> Option<Hit> {
         let text = &window.bytes[at..at + len];
         let len = text.iter().rposition(u8::is_ascii_digit).map_or(0, |last| last + 1);
         let digits = text[..len].iter().filter(|byte| byte.is_ascii_digit()).count();
-        let ends = !window.bytes.get(at + len).is_some_and(|byte| Class::Word.has(*byte));
+        let ends = !window.bytes.get(at + len).is_some_and(|byte| CharClass::Word.has(*byte));
         let fits = (8..=15).contains(&digits) && ends && begins(window, start);
-        return fits.then_some(Hit { start, end: at + len, tail: None });
+        return fits.then_some(Hit { start, end: at + len, continuation: None });
     }
     let bracket = at.checked_sub(1).filter(|before| window.bytes[*before] == b'(');
     let start = bracket.unwrap_or(at);
@@ -135,5 +136,5 @@ fn phone(window: &Window<'_>) -> Option<Hit> {
         zero.then(|| shapes.iter().find_map(|shape| groups(window, at, shape, b"-"))).flatten()
     };
     let end = us().or_else(japanese)?;
-    Some(Hit { start, end, tail: None })
+    Some(Hit { start, end, continuation: None })
 }

@@ -1,34 +1,34 @@
-//! Masking of bytes that arrive in pieces. Whatever the pieces, the result is that of masking the whole, and no more than a
-//! window and one piece is held.
+//! Masking of text that arrives in pieces. The result is that of masking the whole text, whatever the pieces, and at
+//! most a window and one piece are in memory.
 
 use std::collections::HashSet;
 
-use super::custom::Lines;
+use super::custom::LineMasker;
 use super::scan::Span;
 use super::window::{AHEAD, BEHIND};
-use super::{Found, Masker, tail};
+use super::{MaskCounts, Masker, continuation};
 
-/// Bytes are looked at when so many are there, so that small pieces do not make the same ones be looked at again and again.
-const ENOUGH: usize = 4 * AHEAD;
+/// Fewest new bytes of a scan, so that small pieces do not cause repeated scans of the same bytes.
+const MIN_SCAN: usize = 4 * AHEAD;
 
-/// No more are looked at in one go, so that what is found and held stays small.
-const AT_ONCE: usize = 64 * 1024;
+/// Most bytes of one scan, which bounds the memory for text and matches.
+const MAX_SCAN: usize = 64 * 1024;
 
-/// A text on its way through a [`Masker`].
+/// A stream of text through a [`Masker`].
 #[derive(Debug)]
 pub struct MaskStream {
     masker: Masker,
-    /// What was not let go yet, and as much before it as rules look back.
+    /// The text that is not released yet, and as much before it as rules look back.
     pub(super) held: Vec<u8>,
-    /// Up to here literals were looked for, and up to here `held` was let go.
+    /// End of the scanned text, and end of the released text.
     scanned: usize,
-    let_go: usize,
-    /// Up to here the text is masked, under a label that was written.
+    released: usize,
+    /// End of the masked text, whose label is written already.
     masked_to: usize,
-    /// What was found and not passed yet, or goes on.
+    /// Matches that are not released yet, or that continue.
     spans: Vec<Span>,
-    lines: Lines,
-    found: Found,
+    lines: LineMasker,
+    found: MaskCounts,
 }
 
 impl MaskStream {
@@ -37,30 +37,30 @@ impl MaskStream {
             masker,
             held: Vec::new(),
             scanned: 0,
-            let_go: 0,
+            released: 0,
             masked_to: 0,
             spans: Vec::new(),
-            lines: Lines::default(),
-            found: Found::default(),
+            lines: LineMasker::default(),
+            found: MaskCounts::default(),
         }
     }
 
-    /// Takes the next piece; `out` gets what is certain by now.
+    /// Takes the next piece; appends to `out` what is final by now.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         if self.masker.rules().is_none() {
             out.extend_from_slice(chunk);
             return;
         }
-        for piece in chunk.chunks(AT_ONCE) {
+        for piece in chunk.chunks(MAX_SCAN) {
             self.held.extend_from_slice(piece);
-            if self.held.len() - self.scanned >= ENOUGH {
+            if self.held.len() - self.scanned >= MIN_SCAN {
                 self.advance(false, out);
             }
         }
     }
 
-    /// Ends the text; `out` gets the rest. Answers what was masked.
-    pub fn finish(mut self, out: &mut Vec<u8>) -> Found {
+    /// Ends the text; appends the rest to `out`. Returns what was masked.
+    pub fn finish(mut self, out: &mut Vec<u8>) -> MaskCounts {
         self.advance(true, out);
         self.found
     }
@@ -71,7 +71,7 @@ impl MaskStream {
         let to = if whole { self.held.len() } else { self.held.len() - AHEAD };
         rules.scanner.find(&self.held, self.scanned, to, &rules.allow, &mut self.spans);
         self.scanned = to;
-        self.follow(whole);
+        self.extend_spans(whole);
         match &rules.custom {
             None => self.write(whole, out),
             Some(custom) => {
@@ -80,18 +80,20 @@ impl MaskStream {
                 self.lines.push(custom, &rules.allow, &masked, whole, out, &mut self.found);
             }
         }
-        self.forget();
+        self.discard();
     }
 
-    /// Follows what goes on as far as the text is there. Of two that reach equally far in the same way one is enough.
-    fn follow(&mut self, whole: bool) {
-        tail::follow(&mut self.spans, &self.held, whole);
-        let mut going_on = HashSet::new();
-        self.spans.retain(|span| span.tail.is_none_or(|tail| going_on.insert((span.end, tail))));
+    /// Extends continued matches as far as the text goes. Of matches with the same end and continuation one suffices.
+    fn extend_spans(&mut self, whole: bool) {
+        continuation::extend_spans(&mut self.spans, &self.held, whole);
+        let mut continued = HashSet::new();
+        self.spans.retain(|span| {
+            span.continuation.is_none_or(|continuation| continued.insert((span.end, continuation)))
+        });
     }
 
-    /// Lets go what no later find can change: what no rule can look back at any more. What goes on was followed further than
-    /// that, to near the end of what is held.
+    /// Releases the text that no later match can change, because no rule looks back so far. Continued matches were
+    /// extended further than that, to near the end of the text.
     fn write(&mut self, whole: bool, out: &mut Vec<u8>) {
         let safe = if whole { self.held.len() } else { self.scanned.saturating_sub(BEHIND) };
         let mut later = Vec::new();
@@ -101,29 +103,29 @@ impl MaskStream {
                 continue;
             }
             if span.start >= self.masked_to {
-                out.extend_from_slice(&self.held[self.let_go..span.start]);
+                out.extend_from_slice(&self.held[self.released..span.start]);
                 out.extend_from_slice(span.rule.label().as_bytes());
                 self.found.add(span.rule.name());
             }
             self.masked_to = self.masked_to.max(span.end);
-            self.let_go = self.let_go.max(span.end);
-            if span.tail.is_some() {
+            self.released = self.released.max(span.end);
+            if span.continuation.is_some() {
                 later.push(span);
             }
         }
         self.spans = later;
-        if self.let_go < safe {
-            out.extend_from_slice(&self.held[self.let_go..safe]);
-            self.let_go = safe;
+        if self.released < safe {
+            out.extend_from_slice(&self.held[self.released..safe]);
+            self.released = safe;
         }
     }
 
-    /// Drops what was let go and nobody looks back at.
-    fn forget(&mut self) {
+    /// Drops released text that no rule looks back at.
+    fn discard(&mut self) {
         let gone = self.scanned.saturating_sub(BEHIND);
         self.held.drain(..gone);
         self.scanned -= gone;
-        self.let_go -= gone;
+        self.released -= gone;
         self.masked_to = self.masked_to.saturating_sub(gone);
         for span in &mut self.spans {
             span.start = span.start.saturating_sub(gone);

@@ -1,4 +1,4 @@
-//! The rules on texts of every day, and the promise that pieces make no difference.
+//! Tests of the rules on everyday texts, and of masking in pieces.
 
 use super::*;
 
@@ -11,10 +11,10 @@ fn everything() -> Masker {
 }
 
 fn masked(text: &str) -> String {
-    masker().text(text, &mut Found::default()).into_owned()
+    masker().text(text, &mut MaskCounts::default()).into_owned()
 }
 
-/// Letters and digits that look drawn by chance, the same every time.
+/// Returns letters and digits that look random, the same every time.
 fn random(len: usize) -> String {
     let mut random = fastrand::Rng::with_seed(len as u64);
     (0..len).map(|_| random.alphanumeric()).collect()
@@ -26,7 +26,7 @@ fn key_block() -> String {
 }
 
 #[test]
-fn tokens_become_what_they_are() {
+fn tokens_are_replaced_by_their_labels() {
     let r = random;
     for (text, expected) in [
         (format!("ghp_{}", r(36)), "[GITHUB_TOKEN]"),
@@ -80,7 +80,7 @@ fn a_private_key_is_masked_from_its_first_line_to_its_last() {
 }
 
 #[test]
-fn what_only_looks_similar_stays() {
+fn text_that_resembles_secrets_is_kept() {
     for text in [
         "the task-force is risk-based, and sk-learn is scikit-learn; desk-side-equipment-inventory-list-2024",
         "sk-learn-contrib-imbalanced-learning-package-name",
@@ -112,8 +112,8 @@ fn what_only_looks_similar_stays() {
 }
 
 #[test]
-fn people_are_masked_when_asked_for() {
-    let mask = |text: &str| everything().text(text, &mut Found::default()).into_owned();
+fn personal_data_is_masked_on_request() {
+    let mask = |text: &str| everything().text(text, &mut MaskCounts::default()).into_owned();
     for (text, expected) in [
         ("write to <jane.doe+x@mail.example.co.jp>.", "write to <[EMAIL]>."),
         ("ssn 123-45-6789, not 000-12-3456", "ssn [SSN], not 000-12-3456"),
@@ -128,18 +128,18 @@ fn people_are_masked_when_asked_for() {
 }
 
 #[test]
-fn found_counts_by_rule() {
+fn masked_secrets_are_counted_by_rule() {
     let text = format!("ghp_{} ghp_{} password=hunter2", random(36), random(37));
-    let mut found = Found::default();
+    let mut found = MaskCounts::default();
     masker().text(&text, &mut found);
     assert_eq!(found.iter().collect::<Vec<_>>(), [("github_token", 2), ("password", 1)]);
-    let mut none = Found::default();
+    let mut none = MaskCounts::default();
     assert!(matches!(masker().text("nothing here", &mut none), Cow::Borrowed(_)));
     assert!(none.is_empty());
     assert!(matches!(Masker::off().text(&text, &mut none), Cow::Borrowed(_)));
 }
 
-/// Texts made of everything that rules look at, put together by chance, with long runs that do not end in a window.
+/// Returns a random text of everything that rules match, with long runs that exceed a window.
 fn jumble(random: &mut fastrand::Rng) -> String {
     let run = |random: &mut fastrand::Rng, len: usize| -> String {
         (0..len).map(|_| random.alphanumeric()).collect()
@@ -187,7 +187,7 @@ fn jumble(random: &mut fastrand::Rng) -> String {
 }
 
 #[test]
-fn pieces_give_what_the_whole_gives() {
+fn pieces_give_the_same_result_as_the_whole() {
     let custom = |name: &str, pattern: &str| CustomRule {
         name: name.to_owned(),
         pattern: pattern.to_owned(),
@@ -209,7 +209,7 @@ fn pieces_give_what_the_whole_gives() {
         let mut random = fastrand::Rng::with_seed(seed);
         let text = jumble(&mut random);
         for masker in [&everything(), &with_custom] {
-            let mut expected_found = Found::default();
+            let mut expected_found = MaskCounts::default();
             let expected = masker.text(&text, &mut expected_found);
             let (mut stream, mut out) = (masker.stream(), Vec::new());
             let most = [1, 7, 100, 5_000, 70_000][random.usize(..5)];
@@ -227,9 +227,9 @@ fn pieces_give_what_the_whole_gives() {
     }
 }
 
-/// What begins before its mark must still be there when the mark is seen.
+/// A match that begins before its mark must not be released before the mark is seen.
 #[test]
-fn nothing_is_let_go_that_a_rule_may_look_back_at() {
+fn text_that_a_rule_may_look_back_at_is_not_released() {
     let mark = format!("{}JQQJ99{} ", random(52), random(26));
     let text = mark.repeat(2000);
     for piece in [1, 999, 4096, 20_000] {
@@ -243,7 +243,7 @@ fn nothing_is_let_go_that_a_rule_may_look_back_at() {
 }
 
 #[test]
-fn what_is_longer_than_a_rule_sees_is_masked_to_its_end() {
+fn secrets_longer_than_the_window_are_masked_to_their_end() {
     let run = random(40_000);
     for (text, expected) in [
         (format!("a ghp_{run} b"), "a [GITHUB_TOKEN] b"),
@@ -255,7 +255,7 @@ fn what_is_longer_than_a_rule_sees_is_masked_to_its_end() {
 }
 
 #[test]
-fn what_goes_on_for_megabytes_is_held_no_longer() {
+fn a_secret_of_megabytes_takes_bounded_memory() {
     let mut stream = masker().stream();
     let (mut out, line) = (Vec::new(), random(64));
     stream.push(b"x -----BEGIN PGP PRIVATE KEY BLOCK-----\n\n", &mut out);
@@ -271,7 +271,7 @@ fn what_goes_on_for_megabytes_is_held_no_longer() {
 }
 
 #[test]
-fn bytes_that_are_no_text_pass() {
+fn bytes_that_are_not_text_are_unchanged() {
     let mut random = fastrand::Rng::with_seed(7);
     let bytes: Vec<u8> = (0..100_000).map(|_| random.u8(..)).collect();
     let (mut stream, mut out) = (masker().stream(), Vec::new());
@@ -297,11 +297,11 @@ fn patterns_are_checked() {
 }
 
 fn masked_json(json: &str, fields: Fields) -> Option<String> {
-    masker().json(json, fields, &mut Found::default())
+    masker().json(json, fields, &mut MaskCounts::default())
 }
 
 #[test]
-fn json_is_read_as_it_reads() {
+fn json_strings_are_masked_in_decoded_form() {
     let token = format!("ghp_{}", random(36));
     let hidden = format!("\\u0067hp\\u005f{}", random(36));
     for (json, expected) in [
@@ -316,12 +316,12 @@ fn json_is_read_as_it_reads() {
             r#"{"Authorization":"Bearer abcdefgh12345678"}"#.to_owned(),
             r#"{"Authorization":"Bearer [AUTHORIZATION]"}"#,
         ),
-        // Text that is JSON stays JSON, with what it hides.
+        // A string that is JSON stays JSON when it is masked.
         (
             format!(r#"{{"arguments":"{{\"c\": \"\\u0067hp_{}\"}}"}}"#, random(36)),
             r#"{"arguments":"{\"c\": \"[GITHUB_TOKEN]\"}"}"#,
         ),
-        // Keys are texts, too, and stay different.
+        // Keys are masked too, and stay distinct.
         (
             format!(r#"{{"{token}":1,"{hidden}2":2,"[GITHUB_TOKEN]":3}}"#),
             r#"{"[GITHUB_TOKEN]":1,"[GITHUB_TOKEN]_1":2,"[GITHUB_TOKEN]_2":3}"#,
@@ -337,14 +337,14 @@ fn json_is_read_as_it_reads() {
 }
 
 #[test]
-fn what_is_opaque_in_a_message_stays() {
+fn opaque_fields_of_a_message_are_unchanged() {
     let token = format!("ghp_{}", random(36));
     for key in ["id", "call_id", "signature", "encrypted_content", "name"] {
         let json = format!(r#"[{{"type":"x","{key}":"{token}"}}]"#);
         assert_eq!(masked_json(&json, Fields::Message), None, "{json}");
         assert!(masked_json(&json, Fields::Any).is_some(), "{json}");
     }
-    // What a tool is called with is not a message's.
+    // The arguments of a tool call have no opaque fields.
     let input = format!(r#"[{{"type":"tool_use","id":"{token}","input":{{"id":"{token}"}}}}]"#);
     let expected = format!(r#"[{{"type":"tool_use","id":"{token}","input":{{"id":"[GITHUB_TOKEN]"}}}}]"#);
     assert_eq!(masked_json(&input, Fields::Message), Some(expected));

@@ -1,23 +1,23 @@
-//! Forms in which tools, documents and people write secrets, and what only looks like them.
+//! Tests of the forms in which tools, documents and people write secrets, and of texts that only resemble them.
 
 use super::*;
 
 fn masked(text: &str) -> String {
-    Masker::standard().text(text, &mut Found::default()).into_owned()
+    Masker::standard().text(text, &mut MaskCounts::default()).into_owned()
 }
 
 fn masked_json(json: &str, fields: Fields) -> Option<String> {
-    Masker::standard().json(json, fields, &mut Found::default())
+    Masker::standard().json(json, fields, &mut MaskCounts::default())
 }
 
-/// Letters and digits that look drawn by chance, the same every time.
+/// Returns letters and digits that look random, the same every time.
 fn random(len: usize) -> String {
     let mut random = fastrand::Rng::with_seed(len as u64);
     (0..len).map(|_| random.alphanumeric()).collect()
 }
 
 #[test]
-fn what_is_written_inside_a_text_is_no_field_of_a_message() {
+fn json_inside_a_string_has_no_message_fields() {
     let token = format!("ghp_{}", random(36));
     for (json, expected) in [
         (
@@ -36,7 +36,7 @@ fn what_is_written_inside_a_text_is_no_field_of_a_message() {
 }
 
 #[test]
-fn a_name_counts_before_what_a_value_looks_like() {
+fn the_name_of_a_value_decides_before_its_shape() {
     for len in [120, 600, 2_000, 9_000] {
         let json = format!(r#"{{"Credentials":{{"SessionToken":"{}=="}}}}"#, random(len));
         let expected = r#"{"Credentials":{"SessionToken":"[AWS_SESSION_TOKEN]"}}"#;
@@ -48,7 +48,7 @@ fn a_name_counts_before_what_a_value_looks_like() {
 }
 
 #[test]
-fn data_is_opaque_only_where_it_is_data() {
+fn fields_for_data_are_opaque_only_with_data() {
     let token = format!("ghp_{}", random(36));
     for json in [
         format!(r#"[{{"type":"text","text":"data: see {token}"}}]"#),
@@ -88,7 +88,7 @@ fn long_values_are_masked_to_their_end() {
             let masked = masked(&format!("{before}{secret}{behind}"));
             assert!(masked.starts_with(&format!("{before}[")), "{before} {len}: {masked}");
             assert!(!masked.contains(&secret[len - 12..]), "{before} {len}: {masked}");
-            // Of an address so long that its host was not seen, that goes too.
+            // In a URL so long that its host was out of the window, the rest is masked too.
             let ends = masked.ends_with(behind) || (len > 3_000 && masked.ends_with("]/a"));
             assert!(ends, "{before} {len}: {masked}");
         }
@@ -98,7 +98,7 @@ fn long_values_are_masked_to_their_end() {
 }
 
 #[test]
-fn forms_that_tools_print() {
+fn forms_printed_by_tools_are_masked() {
     let r = random;
     let slashed = format!("{}\\/{}\\/{}", r(10), r(14), r(14));
     for (text, expected) in [
@@ -126,7 +126,7 @@ fn forms_that_tools_print() {
 }
 
 #[test]
-fn everyday_notation() {
+fn everyday_notation_of_secrets_is_masked() {
     let hex = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b9f86d081884c7d659a2feaa0";
     let drawn = random(30);
     for (text, expected) in [
@@ -172,7 +172,7 @@ fn everyday_notation() {
 }
 
 #[test]
-fn everyday_notation_that_stays() {
+fn everyday_notation_without_secrets_is_kept() {
     for text in [
         "/etc/passwd:1:root:x:0:0:root:/root:/bin/bash",
         "passwd:12:daemon:x:2:2:daemon:/sbin:/sbin/nologin",
@@ -240,7 +240,8 @@ fn an_indented_key_without_an_end_is_masked_to_its_last_line() {
     assert_eq!(masked(&text), "key: |\n    [PRIVATE_KEY]\n\nnext: of another kind\n");
 }
 
-/// Secrets that reach over several texts of JSON: whatever masking the JSON as plain text removes, masking it as JSON removes.
+/// Secrets that span several strings of JSON: everything that masking as plain text removes, masking as JSON removes
+/// too.
 #[test]
 fn json_keeps_nothing_that_plain_text_masking_removes() {
     let pem: Vec<String> = (0..5).map(|line| random(64 - line)).collect();
@@ -270,7 +271,7 @@ fn json_keeps_nothing_that_plain_text_masking_removes() {
         ),
     ] {
         let text = json.to_string();
-        let (mut in_json, mut in_text) = (Found::default(), Found::default());
+        let (mut in_json, mut in_text) = (MaskCounts::default(), MaskCounts::default());
         let masked =
             Masker::standard().json(&text, Fields::Any, &mut in_json).unwrap_or_else(|| text.clone());
         serde_json::from_str::<serde_json::Value>(&masked).unwrap();
@@ -281,13 +282,13 @@ fn json_keeps_nothing_that_plain_text_masking_removes() {
         }
         assert!(!in_json.is_empty());
     }
-    // What is masked once stays as it is.
+    // Masked text does not change when it is masked again.
     let masked = masked_json(&serde_json::json!(lines).to_string(), Fields::Any).unwrap();
     assert_eq!(masked_json(&masked, Fields::Any), None, "{masked}");
 }
 
 #[test]
-fn a_token_begins_behind_any_code_of_a_terminal() {
+fn a_token_may_follow_any_terminal_escape() {
     let token = format!("ghp_{}", random(36));
     for code in [
         "\x1b[32m",

@@ -1,132 +1,132 @@
-//! Tokens with a prefix of their own: a prefix, then enough characters of a class. Lengths and alphabets are those that the
-//! vendors publish, with room for longer ones, since tokens only grow.
+//! Tokens with a prefix: the prefix, then enough characters of a class. Lengths and alphabets are those that the
+//! vendors publish, with room for longer tokens, since tokens only grow.
 
 use super::rule::Rule;
-use super::window::{Class, Hit, Window, looks_random};
+use super::window::{CharClass, Hit, TextWindow, looks_random};
 
-/// A form of token.
+/// A format of tokens.
 #[derive(Debug)]
 pub(super) struct Token {
     pub(super) rule: Rule,
     pub(super) prefix: &'static str,
-    /// What stands behind the prefix, and how much of it at least.
-    class: Class,
+    /// The class and the fewest characters after the prefix.
+    class: CharClass,
     least: usize,
-    /// Most of it, where the length is fixed.
+    /// The most characters, where the length is fixed.
     most: usize,
-    /// What belongs to the token once there is enough.
-    rest: Class,
+    /// The class of further characters once there are enough.
+    rest: CharClass,
 }
 
 const ANY_LENGTH: usize = usize::MAX;
 
-const fn of(rule: Rule, prefix: &'static str, class: Class, least: usize) -> Token {
+const fn of(rule: Rule, prefix: &'static str, class: CharClass, least: usize) -> Token {
     Token { rule, prefix, class, least, most: ANY_LENGTH, rest: class }
 }
 
-const fn exact(rule: Rule, prefix: &'static str, class: Class, length: usize, rest: Class) -> Token {
+const fn exact(rule: Rule, prefix: &'static str, class: CharClass, length: usize, rest: CharClass) -> Token {
     Token { rule, prefix, class, least: length, most: length, rest }
 }
 
-/// The forms that are known.
+/// The known formats.
 pub(super) static TOKENS: &[Token] = &[
-    of(Rule::GithubToken, "ghp_", Class::Alnum, 36),
-    of(Rule::GithubToken, "ghu_", Class::Alnum, 36),
-    of(Rule::GithubToken, "ghr_", Class::Alnum, 36),
-    // Those of apps may be a JWT behind a number.
-    of(Rule::GithubToken, "ghs_", Class::Dotted, 36),
-    of(Rule::GithubToken, "github_pat_", Class::Word, 40),
-    of(Rule::GithubOauthToken, "gho_", Class::Alnum, 36),
-    of(Rule::GitlabToken, "glpat-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "gldt-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glrt-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glrtr-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glcbt-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glptt-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glft-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glimt-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glagent-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glsoat-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "gloas-", Class::Dotted, 20),
-    of(Rule::GitlabToken, "glffct-", Class::Dotted, 20),
-    // Without a word behind it, so no name of a package has as many letters and digits in a row.
-    Token { rest: Class::Url, ..of(Rule::OpenaiKey, "sk-", Class::Alnum, 32) },
-    of(Rule::OpenaiKey, "sk-proj-", Class::Url, 40),
-    of(Rule::OpenaiKey, "sk-svcacct-", Class::Url, 40),
-    of(Rule::OpenaiKey, "sk-service-", Class::Url, 40),
-    of(Rule::OpenaiKey, "sk-admin-", Class::Url, 40),
-    of(Rule::OpenaiKey, "sk-None-", Class::Url, 40),
-    of(Rule::AnthropicKey, "sk-ant-", Class::Url, 32),
-    of(Rule::LlmKey, "sk-or-v1-", Class::Hex, 32),
-    of(Rule::LlmKey, "gsk_", Class::Alnum, 40),
-    of(Rule::LlmKey, "xai-", Class::Alnum, 40),
-    of(Rule::LlmKey, "pplx-", Class::Alnum, 40),
-    of(Rule::LlmKey, "hf_", Class::Alnum, 30),
-    of(Rule::LlmKey, "r8_", Class::Alnum, 36),
-    of(Rule::LlmKey, "nvapi-", Class::Url, 40),
-    of(Rule::LlmKey, "csk-", Class::Alnum, 40),
-    exact(Rule::AwsAccessKey, "AKIA", Class::Base32, 16, Class::Alnum),
-    exact(Rule::AwsAccessKey, "ASIA", Class::Base32, 16, Class::Alnum),
-    exact(Rule::AwsAccessKey, "ABIA", Class::Base32, 16, Class::Alnum),
-    exact(Rule::AwsAccessKey, "ACCA", Class::Base32, 16, Class::Alnum),
-    of(Rule::AwsAccessKey, "ABSK", Class::Base64, 100),
-    Token { most: 45, ..of(Rule::GoogleKey, "AIza", Class::Url, 35) },
-    of(Rule::GoogleKey, "GOCSPX-", Class::Url, 24),
-    of(Rule::GoogleToken, "ya29.", Class::Dotted, 30),
-    of(Rule::GoogleToken, "1//0", Class::Url, 40),
-    of(Rule::SlackToken, "xoxb-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxp-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxa-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxr-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxs-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxc-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxd-", Class::Any, 20),
-    of(Rule::SlackToken, "xoxe-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxe.xoxb-", Class::Url, 20),
-    of(Rule::SlackToken, "xoxe.xoxp-", Class::Url, 20),
-    of(Rule::SlackToken, "xapp-1-A", Class::Url, 20),
-    of(Rule::SlackWebhook, "hooks.slack.com/services/", Class::Base64, 20),
-    of(Rule::SlackWebhook, "hooks.slack.com/workflows/", Class::Base64, 20),
-    of(Rule::SlackWebhook, "hooks.slack.com/triggers/", Class::Base64, 20),
-    of(Rule::StripeKey, "sk_live_", Class::Alnum, 16),
-    of(Rule::StripeKey, "sk_test_", Class::Alnum, 16),
-    of(Rule::StripeKey, "rk_live_", Class::Alnum, 16),
-    of(Rule::StripeKey, "rk_test_", Class::Alnum, 16),
-    of(Rule::StripeKey, "whsec_", Class::Base64, 24),
-    of(Rule::NpmToken, "npm_", Class::Alnum, 36),
-    of(Rule::PypiToken, "pypi-AgE", Class::Url, 50),
-    of(Rule::PrivateKey, "AGE-SECRET-KEY-1", Class::Alnum, 50),
-    of(Rule::ServiceToken, "ATATT3", Class::Any, 60),
-    of(Rule::ServiceToken, "ATCTT3", Class::Any, 60),
-    of(Rule::ServiceToken, "HRKU-", Class::Url, 36),
-    of(Rule::ServiceToken, "PMAK-", Class::Url, 40),
-    exact(Rule::ServiceToken, "dapi", Class::Hex, 32, Class::Alnum),
-    of(Rule::ServiceToken, "dckr_oat_", Class::Url, 24),
-    of(Rule::ServiceToken, "dckr_pat_", Class::Url, 24),
-    of(Rule::ServiceToken, "doo_v1_", Class::Hex, 64),
-    of(Rule::ServiceToken, "dop_v1_", Class::Hex, 64),
-    of(Rule::ServiceToken, "dor_v1_", Class::Hex, 64),
-    of(Rule::ServiceToken, "figd_", Class::Url, 36),
-    of(Rule::ServiceToken, "glsa_", Class::Word, 32),
-    of(Rule::ServiceToken, "hvb.", Class::Url, 24),
-    of(Rule::ServiceToken, "hvs.", Class::Url, 24),
-    of(Rule::ServiceToken, "lin_api_", Class::Alnum, 32),
-    of(Rule::ServiceToken, "ntn_", Class::Alnum, 40),
-    of(Rule::ServiceToken, "rubygems_", Class::Hex, 48),
-    of(Rule::ServiceToken, "sb_secret_", Class::Url, 20),
-    of(Rule::ServiceToken, "sbp_", Class::Hex, 40),
-    of(Rule::ServiceToken, "shpat_", Class::Hex, 32),
-    of(Rule::ServiceToken, "shpca_", Class::Hex, 32),
-    of(Rule::ServiceToken, "shppa_", Class::Hex, 32),
-    of(Rule::ServiceToken, "shpss_", Class::Hex, 32),
-    of(Rule::ServiceToken, "sntrys_", Class::Any, 40),
-    of(Rule::ServiceToken, "sntryu_", Class::Hex, 40),
-    of(Rule::ServiceToken, "tskey-", Class::Url, 20),
+    of(Rule::GithubToken, "ghp_", CharClass::Alnum, 36),
+    of(Rule::GithubToken, "ghu_", CharClass::Alnum, 36),
+    of(Rule::GithubToken, "ghr_", CharClass::Alnum, 36),
+    // Tokens of apps may be a JWT after a number.
+    of(Rule::GithubToken, "ghs_", CharClass::Dotted, 36),
+    of(Rule::GithubToken, "github_pat_", CharClass::Word, 40),
+    of(Rule::GithubOauthToken, "gho_", CharClass::Alnum, 36),
+    of(Rule::GitlabToken, "glpat-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "gldt-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glrt-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glrtr-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glcbt-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glptt-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glft-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glimt-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glagent-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glsoat-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "gloas-", CharClass::Dotted, 20),
+    of(Rule::GitlabToken, "glffct-", CharClass::Dotted, 20),
+    // Without a word after the prefix, letters and digits only: no package name has as many in a row.
+    Token { rest: CharClass::Url, ..of(Rule::OpenaiKey, "sk-", CharClass::Alnum, 32) },
+    of(Rule::OpenaiKey, "sk-proj-", CharClass::Url, 40),
+    of(Rule::OpenaiKey, "sk-svcacct-", CharClass::Url, 40),
+    of(Rule::OpenaiKey, "sk-service-", CharClass::Url, 40),
+    of(Rule::OpenaiKey, "sk-admin-", CharClass::Url, 40),
+    of(Rule::OpenaiKey, "sk-None-", CharClass::Url, 40),
+    of(Rule::AnthropicKey, "sk-ant-", CharClass::Url, 32),
+    of(Rule::LlmKey, "sk-or-v1-", CharClass::Hex, 32),
+    of(Rule::LlmKey, "gsk_", CharClass::Alnum, 40),
+    of(Rule::LlmKey, "xai-", CharClass::Alnum, 40),
+    of(Rule::LlmKey, "pplx-", CharClass::Alnum, 40),
+    of(Rule::LlmKey, "hf_", CharClass::Alnum, 30),
+    of(Rule::LlmKey, "r8_", CharClass::Alnum, 36),
+    of(Rule::LlmKey, "nvapi-", CharClass::Url, 40),
+    of(Rule::LlmKey, "csk-", CharClass::Alnum, 40),
+    exact(Rule::AwsAccessKey, "AKIA", CharClass::Base32, 16, CharClass::Alnum),
+    exact(Rule::AwsAccessKey, "ASIA", CharClass::Base32, 16, CharClass::Alnum),
+    exact(Rule::AwsAccessKey, "ABIA", CharClass::Base32, 16, CharClass::Alnum),
+    exact(Rule::AwsAccessKey, "ACCA", CharClass::Base32, 16, CharClass::Alnum),
+    of(Rule::AwsAccessKey, "ABSK", CharClass::Base64, 100),
+    Token { most: 45, ..of(Rule::GoogleKey, "AIza", CharClass::Url, 35) },
+    of(Rule::GoogleKey, "GOCSPX-", CharClass::Url, 24),
+    of(Rule::GoogleToken, "ya29.", CharClass::Dotted, 30),
+    of(Rule::GoogleToken, "1//0", CharClass::Url, 40),
+    of(Rule::SlackToken, "xoxb-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxp-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxa-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxr-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxs-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxc-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxd-", CharClass::Any, 20),
+    of(Rule::SlackToken, "xoxe-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxe.xoxb-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xoxe.xoxp-", CharClass::Url, 20),
+    of(Rule::SlackToken, "xapp-1-A", CharClass::Url, 20),
+    of(Rule::SlackWebhook, "hooks.slack.com/services/", CharClass::Base64, 20),
+    of(Rule::SlackWebhook, "hooks.slack.com/workflows/", CharClass::Base64, 20),
+    of(Rule::SlackWebhook, "hooks.slack.com/triggers/", CharClass::Base64, 20),
+    of(Rule::StripeKey, "sk_live_", CharClass::Alnum, 16),
+    of(Rule::StripeKey, "sk_test_", CharClass::Alnum, 16),
+    of(Rule::StripeKey, "rk_live_", CharClass::Alnum, 16),
+    of(Rule::StripeKey, "rk_test_", CharClass::Alnum, 16),
+    of(Rule::StripeKey, "whsec_", CharClass::Base64, 24),
+    of(Rule::NpmToken, "npm_", CharClass::Alnum, 36),
+    of(Rule::PypiToken, "pypi-AgE", CharClass::Url, 50),
+    of(Rule::PrivateKey, "AGE-SECRET-KEY-1", CharClass::Alnum, 50),
+    of(Rule::ServiceToken, "ATATT3", CharClass::Any, 60),
+    of(Rule::ServiceToken, "ATCTT3", CharClass::Any, 60),
+    of(Rule::ServiceToken, "HRKU-", CharClass::Url, 36),
+    of(Rule::ServiceToken, "PMAK-", CharClass::Url, 40),
+    exact(Rule::ServiceToken, "dapi", CharClass::Hex, 32, CharClass::Alnum),
+    of(Rule::ServiceToken, "dckr_oat_", CharClass::Url, 24),
+    of(Rule::ServiceToken, "dckr_pat_", CharClass::Url, 24),
+    of(Rule::ServiceToken, "doo_v1_", CharClass::Hex, 64),
+    of(Rule::ServiceToken, "dop_v1_", CharClass::Hex, 64),
+    of(Rule::ServiceToken, "dor_v1_", CharClass::Hex, 64),
+    of(Rule::ServiceToken, "figd_", CharClass::Url, 36),
+    of(Rule::ServiceToken, "glsa_", CharClass::Word, 32),
+    of(Rule::ServiceToken, "hvb.", CharClass::Url, 24),
+    of(Rule::ServiceToken, "hvs.", CharClass::Url, 24),
+    of(Rule::ServiceToken, "lin_api_", CharClass::Alnum, 32),
+    of(Rule::ServiceToken, "ntn_", CharClass::Alnum, 40),
+    of(Rule::ServiceToken, "rubygems_", CharClass::Hex, 48),
+    of(Rule::ServiceToken, "sb_secret_", CharClass::Url, 20),
+    of(Rule::ServiceToken, "sbp_", CharClass::Hex, 40),
+    of(Rule::ServiceToken, "shpat_", CharClass::Hex, 32),
+    of(Rule::ServiceToken, "shpca_", CharClass::Hex, 32),
+    of(Rule::ServiceToken, "shppa_", CharClass::Hex, 32),
+    of(Rule::ServiceToken, "shpss_", CharClass::Hex, 32),
+    of(Rule::ServiceToken, "sntrys_", CharClass::Any, 40),
+    of(Rule::ServiceToken, "sntryu_", CharClass::Hex, 40),
+    of(Rule::ServiceToken, "tskey-", CharClass::Url, 20),
 ];
 
 impl Token {
-    /// Whether one stands where the window's trigger, its prefix, does.
-    pub(super) fn check(&self, window: &Window<'_>) -> Option<Hit> {
+    /// Returns the token whose prefix triggered the rule, if there is one.
+    pub(super) fn check(&self, window: &TextWindow<'_>) -> Option<Hit> {
         if !window.begins_word(window.at) {
             return None;
         }
@@ -140,8 +140,8 @@ impl Token {
             return None;
         }
         let hit = window.hit(window.at, end, self.rest);
-        // The full stop of a sentence is not the token's.
+        // A full stop that ends the sentence is not part of the token.
         let stops = window.bytes[begin..end].iter().rev().take_while(|byte| **byte == b'.').count();
-        Some(if hit.tail.is_none() { Hit { end: end - stops, ..hit } } else { hit })
+        Some(if hit.continuation.is_none() { Hit { end: end - stops, ..hit } } else { hit })
     }
 }

@@ -1,11 +1,11 @@
-//! Where a value stands that is assigned to a name, in the ways that programs, shells, documents and tools write it.
+//! Finds the value assigned to a name, in the syntax of programs, shells, documents and tools.
 
-use super::window::{Class, Window};
+use super::window::{CharClass, TextWindow};
 
-/// Longest value in quotes.
+/// Longest quoted value.
 const LONGEST: usize = 3072;
 
-/// As much of a value tells what it is.
+/// Bytes at the beginning of a value that determine its kind.
 const HEAD: usize = 128;
 
 /// A value and how it was assigned.
@@ -13,26 +13,26 @@ const HEAD: usize = 128;
 pub(super) struct Value {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// It ends at a quote, or at the tag that closes its element.
+    /// True if the value ends at a quote, or at the closing tag of its element.
     pub(super) quoted: bool,
     pub(super) colon: bool,
     pub(super) spaced: bool,
-    /// As a variable of an environment: `NAME=value`, the name in capitals.
+    /// True if the assignment has the form of an environment variable: `NAME=value`, the name in capitals.
     pub(super) environment: bool,
 }
 
 impl Value {
-    pub(super) fn bytes<'a>(&self, window: &Window<'a>) -> &'a [u8] {
+    pub(super) fn bytes<'a>(&self, window: &TextWindow<'a>) -> &'a [u8] {
         &window.bytes[self.start..self.end]
     }
 
-    /// As much of it as tells what it is.
-    pub(super) fn head<'a>(&self, window: &Window<'a>) -> &'a [u8] {
+    /// Returns the beginning of the value, which determines its kind.
+    pub(super) fn head<'a>(&self, window: &TextWindow<'a>) -> &'a [u8] {
         &window.bytes[self.start..self.end.min(self.start + HEAD)]
     }
 }
 
-/// The first bytes of what may be long.
+/// Returns the first bytes of a value that may be long.
 pub(super) fn head(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(HEAD)]
 }
@@ -41,9 +41,9 @@ fn skip(bytes: &[u8], from: usize, of: &[u8], most: usize) -> usize {
     from + bytes[from..].iter().take(most).take_while(|byte| of.contains(byte)).count()
 }
 
-/// The value that is assigned to what stands in front of `window.after`: behind the quote that closes the name, if there is
-/// one, and `=`, `:`, `:=` or `=>`. On the same line.
-pub(super) fn value(window: &Window<'_>) -> Option<Value> {
+/// Finds the value assigned to the name before `window.after`: after the closing quote of the name, if any, and `=`,
+/// `:`, `:=` or `=>`, on the same line.
+pub(super) fn value(window: &TextWindow<'_>) -> Option<Value> {
     let bytes = window.bytes;
     if bytes.get(window.after) == Some(&b'>') {
         return element(window);
@@ -51,7 +51,7 @@ pub(super) fn value(window: &Window<'_>) -> Option<Value> {
     let mut at = skip(bytes, window.after, b"\\", 4);
     at = skip(bytes, at, b"\"'`", 1);
     at = skip(bytes, at, b"]", 1);
-    // Bold in a document.
+    // Bold text of a document.
     at = skip(bytes, at, b"*", 2);
     let before = at;
     at = default(bytes, skip(bytes, at, b" \t", 16));
@@ -74,7 +74,7 @@ pub(super) fn value(window: &Window<'_>) -> Option<Value> {
     Some(Value { colon, spaced, environment, ..value })
 }
 
-/// What tools show between a name and its colon: `AWS Secret Access Key [None]:`.
+/// Skips the default value that tools print between a name and its colon: `AWS Secret Access Key [None]:`.
 fn default(bytes: &[u8], at: usize) -> usize {
     const LONGEST: usize = 32;
     let shown = bytes[at..].strip_prefix(b"[").map(|rest| &rest[..rest.len().min(LONGEST)]);
@@ -84,20 +84,22 @@ fn default(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// Whether the name has nothing but capitals, digits and `_`. A pass is also one of several.
-fn is_variable(window: &Window<'_>) -> bool {
-    let name = window.bytes[..window.after].iter().rev().take_while(|byte| Class::Word.has(**byte)).count();
+/// Returns whether the name has only capitals, digits and `_`. Names in `_PASS` are excluded: a pass may also be one
+/// of several.
+fn is_variable(window: &TextWindow<'_>) -> bool {
+    let name =
+        window.bytes[..window.after].iter().rev().take_while(|byte| CharClass::Word.has(**byte)).count();
     let name = &window.bytes[window.after - name..window.after];
     let is_capital = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
     name.iter().all(is_capital) && !name.ends_with(b"_PASS")
 }
 
-/// The value that begins at `at`, in quotes or to where words end.
-pub(super) fn quoted(window: &Window<'_>, mut at: usize) -> Value {
+/// Returns the value that begins at `at`, in quotes or up to the end of the word.
+pub(super) fn quoted(window: &TextWindow<'_>, mut at: usize) -> Value {
     let bytes = window.bytes;
     let value =
         |start, end, quoted| Value { start, end, quoted, colon: false, spaced: false, environment: false };
-    // Literals of bytes and raw ones.
+    // Quotes of byte strings and raw strings.
     let quote = |at: usize| matches!(bytes.get(at), Some(b'"' | b'\'' | b'`'));
     if matches!(bytes.get(at), Some(b'b' | b'r' | b'u')) && quote(at + 1) {
         at += 1;
@@ -110,16 +112,16 @@ pub(super) fn quoted(window: &Window<'_>, mut at: usize) -> Value {
         }
         at = start + 1;
     }
-    let end = window.run(at, Class::Value);
-    if end == bytes.len() && window.goes_on {
+    let end = window.run(at, CharClass::Value);
+    if end == bytes.len() && window.has_more {
         return value(at, end, false);
     }
     let stops = bytes[at..end].iter().rev().take_while(|byte| matches!(byte, b'.' | b':')).count();
     value(at, end - stops, false)
 }
 
-/// What stands in an element of XML: `<password>…</password>`.
-fn element(window: &Window<'_>) -> Option<Value> {
+/// Returns the content of an XML element: `<password>…</password>`.
+fn element(window: &TextWindow<'_>) -> Option<Value> {
     let start = window.after + 1;
     let rest = &window.bytes[start..window.bytes.len().min(start + LONGEST)];
     let end = start + memchr::memchr2(b'<', b'\n', rest)?;
@@ -127,7 +129,7 @@ fn element(window: &Window<'_>) -> Option<Value> {
     closed.then_some(Value { start, end, quoted: true, colon: true, spaced: false, environment: false })
 }
 
-/// Where a quoted value ends: at a quote that is escaped as often as the one that opened it.
+/// Returns the end of a quoted value: a quote with as many escapes as the opening one.
 fn closing(bytes: &[u8], start: usize, quote: u8, escapes: usize) -> Option<usize> {
     for (offset, byte) in bytes.get(start..)?.iter().enumerate() {
         let at = start + offset;

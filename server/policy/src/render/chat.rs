@@ -1,45 +1,45 @@
-//! Chat completions: what OpenAI and the servers that speak like it share. Each has its own way to write a content and a
-//! call.
+//! Chat completions: the part that OpenAI and compatible servers share. Each dialect writes contents and calls in its
+//! own way.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use super::groups::IdRule;
-use super::message::{Call, Message};
+use super::message::{MessageCall, ViewMessage};
 use super::text::{push_json, push_quoted};
-use super::{Body, GO_ON, Provider, RenderOptions, push_constants, tools};
+use super::{BodyWriter, CONTINUE, Provider, RenderOptions, push_constants, tools};
 use crate::model::Role;
 
-/// How one of them wants it.
+/// A dialect of chat completions.
 pub(super) trait Dialect: Send + fmt::Debug {
-    /// Whose it is.
+    /// The provider.
     const PROVIDER: Provider;
-    /// Most calls of one message; none: as many as there are.
+    /// Most calls of one message; `None` means no limit.
     const MOST_CALLS: Option<usize>;
 
-    /// The role by which one is known.
+    /// Returns the role under which the provider knows a role.
     fn role(role: Role) -> Role;
-    /// Writes the content of a message, and the fields beside it that speak for it.
-    fn push_content(message: &Message<'_>, out: &mut Vec<u8>);
+    /// Writes the content of a message, and the fields beside it that depend on it.
+    fn push_content(message: &ViewMessage<'_>, out: &mut Vec<u8>);
     /// Writes a call.
-    fn push_call(call: &Call<'_>, out: &mut Vec<u8>);
+    fn push_call(call: &MessageCall<'_>, out: &mut Vec<u8>);
 }
 
-/// `{"model":…,"tools":[…],"messages":[…]}`
+/// Writes `{"model":…,"tools":[…],"messages":[…]}`.
 #[derive(Debug)]
-pub(super) struct Chat<D> {
-    /// Who spoke last.
+pub(super) struct ChatWriter<D> {
+    /// The role of the last message.
     last: Option<Role>,
     dialect: PhantomData<D>,
 }
 
-impl<D> Default for Chat<D> {
+impl<D> Default for ChatWriter<D> {
     fn default() -> Self {
         Self { last: None, dialect: PhantomData }
     }
 }
 
-impl<D: Dialect> Body for Chat<D> {
+impl<D: Dialect> BodyWriter for ChatWriter<D> {
     fn ids(&self) -> IdRule {
         IdRule { max: 40, plain: false, once: false }
     }
@@ -54,7 +54,7 @@ impl<D: Dialect> Body for Chat<D> {
         out.extend_from_slice(b"\"messages\":[");
     }
 
-    fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
+    fn push(&mut self, message: &ViewMessage<'_>, out: &mut Vec<u8>) {
         if self.last.replace(message.role).is_some() {
             out.push(b',');
         }
@@ -85,20 +85,20 @@ impl<D: Dialect> Body for Chat<D> {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if matches!(self.last, None | Some(Role::Assistant)) {
-            self.push(&Message::text(Role::User, GO_ON), out);
+            self.push(&ViewMessage::text(Role::User, CONTINUE), out);
         }
         out.extend_from_slice(b"]}");
     }
 }
 
-/// Writes a part that is text.
+/// Writes a text part.
 pub(super) fn push_text(text: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
     push_json(out, text);
     out.push(b'}');
 }
 
-/// Writes a part that is an image, by its bytes.
+/// Writes an image part from its bytes.
 pub(super) fn push_image(media_type: &str, base64: &str, detail: Option<&str>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"data:");
     out.extend_from_slice(media_type.as_bytes());
@@ -109,7 +109,7 @@ pub(super) fn push_image(media_type: &str, base64: &str, detail: Option<&str>, o
     out.extend_from_slice(b"}}");
 }
 
-/// Writes how closely an image is to be looked at.
+/// Writes the detail level of an image.
 pub(super) fn push_detail(detail: Option<&str>, out: &mut Vec<u8>) {
     if let Some(detail) = detail {
         out.extend_from_slice(b",\"detail\":");

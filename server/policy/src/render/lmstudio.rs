@@ -1,16 +1,17 @@
-//! Chat completions of LM Studio, vLLM, llama.cpp and others that speak like OpenAI: only what all of them take.
+//! Chat completions of LM Studio, vLLM, llama.cpp and other compatible servers: only the features that all of them
+//! accept.
 //!
-//! Text is one string, as their templates put it; a user's images stand beside it. There is no role `developer`, no file,
-//! no sound, no address that a server would have to fetch, and no custom tool.
+//! Text is one string, as their templates expect; a user's images are separate parts. There is no role `developer`,
+//! no file, no audio, no URL that a server would have to fetch, and no custom tool.
 
 use super::Provider;
 use super::chat::{Dialect, push_image, push_text};
-use super::media::Place;
-use super::message::{Call, Message, Part, note};
+use super::media::MediaSource;
+use super::message::{MessageCall, MessagePart, ViewMessage, note};
 use super::text::{push_inner, push_json, push_quoted, quote};
 use crate::model::Role;
 
-/// As all of them take it.
+/// The dialect of compatible servers.
 #[derive(Debug)]
 pub(super) struct LmStudio;
 
@@ -22,12 +23,12 @@ impl Dialect for LmStudio {
         if role == Role::Developer { Role::System } else { role }
     }
 
-    fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
+    fn push_content(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
         push_content(message, out);
     }
 
-    /// That of a custom tool is one of a function that takes a text.
-    fn push_call(call: &Call<'_>, out: &mut Vec<u8>) {
+    /// A call of a custom tool becomes a call of a function with one text argument.
+    fn push_call(call: &MessageCall<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"id\":");
         push_quoted(out, &call.id);
         out.extend_from_slice(b",\"type\":\"function\",\"function\":{\"name\":");
@@ -42,19 +43,23 @@ impl Dialect for LmStudio {
     }
 }
 
-/// An image that can stand beside the text: bytes, as not every server fetches addresses.
-fn image<'a>(part: &'a Part<'_>, role: Role) -> Option<(&'static str, &'a str, Option<&'a str>)> {
+/// Returns an image that is sent as bytes; not every server fetches URLs.
+fn image<'a>(part: &'a MessagePart<'_>, role: Role) -> Option<(&'static str, &'a str, Option<&'a str>)> {
     match part {
-        Part::Media { place: Place::Image { media_type, base64 }, detail, .. } if role == Role::User => {
+        MessagePart::Media { source: MediaSource::Image { media_type, base64 }, detail, .. }
+            if role == Role::User =>
+        {
             Some((media_type, base64, *detail))
         }
-        Part::Text(_) | Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
-            None
-        }
+        MessagePart::Text(_)
+        | MessagePart::Media { .. }
+        | MessagePart::Stored { .. }
+        | MessagePart::Audio { .. }
+        | MessagePart::Opaque(..) => None,
     }
 }
 
-fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
+fn push_content(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
     if message.parts.iter().all(|part| image(part, message.role).is_none()) {
         out.push(b'"');
         push_texts(message, out);
@@ -65,7 +70,7 @@ fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
     for part in &message.parts {
         let noted = note(part).map(|note| quote(&note));
         let text = match (part, &noted) {
-            (Part::Text(text), _) => Some(text.as_ref()),
+            (MessagePart::Text(text), _) => Some(text.as_ref()),
             (_, noted) => noted.as_deref(),
         };
         let image = image(part, message.role);
@@ -81,8 +86,8 @@ fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// Writes all text, and notes for the rest, as the inside of one text.
-fn push_texts(message: &Message<'_>, out: &mut Vec<u8>) {
+/// Writes all text, and notes for other parts, as the inside of one JSON string.
+fn push_texts(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
     let mut first = true;
     let mut push = |text: &str| {
         if !std::mem::replace(&mut first, false) {
@@ -91,7 +96,7 @@ fn push_texts(message: &Message<'_>, out: &mut Vec<u8>) {
         push_inner(out, text);
     };
     for part in &message.parts {
-        if let Part::Text(text) = part {
+        if let MessagePart::Text(text) = part {
             push(text);
         } else if let Some(note) = note(part) {
             push(&quote(&note));

@@ -1,10 +1,10 @@
-//! Rendering: what the model sees as the body of a request to a provider. Pure; no I/O but what it is handed.
+//! Rendering of the view as the body of a request to a provider. Pure: no I/O except through its source.
 //!
-//! [`Rendering`] is pulled: each call of [`Rendering::next`] takes a few lines of the view and appends what they become.
-//! Nothing but one message is in memory, and a body that was begun never goes back. Everything that stays the same from
-//! one request to the next (model, parameters, tools, system prompt) stands before the messages, and what a line becomes
-//! depends only on the lines before it: so a body repeats the one before it, up to the first call that was open in that
-//! one, and prompt caches hit. `docs/RENDERING.md` says what is mended for whom.
+//! [`Rendering`] is pulled: each call of [`Rendering::next`] takes a few lines of the view and appends their
+//! rendering. Only one message is in memory, and written bytes are never changed. Everything that is constant between
+//! requests (model, parameters, tools, system prompt) precedes the messages, and the rendering of a line depends only
+//! on the lines before it. So each body repeats the previous one, up to the first call that was open in it, and
+//! prompt caches hit. `docs/RENDERING.md` lists the corrections for each provider.
 
 mod anthropic;
 mod chat;
@@ -25,20 +25,20 @@ pub use crate::model::Provider;
 use crate::model::json::{Json, fields};
 use crate::model::{InvalidField, JsonKind, Role, SizeUnit, StoreError};
 use groups::{Groups, IdRule};
-use message::Message;
+use message::ViewMessage;
 use split::Splitter;
 
-/// Bytes after which [`Rendering::next`] returns. One message can make it more.
+/// Bytes after which [`Rendering::next`] returns. One message can exceed it.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Fields that are rendered, so that parameters may not have them.
+/// Fields that rendering writes, so parameters must not contain them.
 const RENDERED: [&str; 6] = ["model", "messages", "input", "system", "instructions", "tools"];
 
-/// Said for the user where a provider wants the user to have spoken and nobody has, as JSON text. At the end of a body it
-/// goes again when something else is said.
-const GO_ON: &str = "\"Continue.\"";
+/// A text of the user, as JSON text, for providers that require a user message where there is none. At the end of a
+/// body, it is replaced when the conversation continues.
+const CONTINUE: &str = "\"Continue.\"";
 
-/// What is to be rendered, beside the view.
+/// The options of a rendering: everything except the view.
 #[derive(Debug, Clone)]
 pub struct RenderOptions {
     provider: Provider,
@@ -49,8 +49,8 @@ pub struct RenderOptions {
 }
 
 impl RenderOptions {
-    /// Checks the texts of a request. Errors name the API's fields `model`, `params_json` and `tools_json`. An empty
-    /// text is no parameters or no tools; 0 is no limit.
+    /// Validates the texts of a request. Errors name the API's fields `model`, `params_json` and `tools_json`. An
+    /// empty text means no parameters or no tools; 0 means no limit.
     pub fn new(
         provider: Provider,
         model: &str,
@@ -59,10 +59,10 @@ impl RenderOptions {
         max_bytes: u64,
     ) -> Result<Self, InvalidField> {
         if model.is_empty() {
-            return Err(InvalidField::new("model", "is missing, and the task's configuration has none"));
+            return Err(InvalidField::new("model", "is missing here and in the task's configuration"));
         }
         if model.len() > 256 || model.chars().any(char::is_control) {
-            return Err(InvalidField::new("model", "has control characters, or more than 256 bytes"));
+            return Err(InvalidField::new("model", "must have at most 256 bytes and no control characters"));
         }
         let params = if params_json.is_empty() { "{}" } else { params_json };
         let params = Json::parse(params)
@@ -73,7 +73,7 @@ impl RenderOptions {
         for (key, _) in fields(params.as_str()) {
             let key = text::decode(key);
             if RENDERED.contains(&key.as_ref()) {
-                let problem = format!("has the field {key}, which is rendered");
+                let problem = format!("must not contain the field {key}, which the server writes");
                 return Err(InvalidField::new("params_json", problem));
             }
         }
@@ -82,38 +82,38 @@ impl RenderOptions {
         Ok(Self { provider, model: model.to_owned(), params, tools, max_bytes })
     }
 
-    /// Whose request it is.
+    /// Returns the provider.
     pub fn provider(&self) -> Provider {
         self.provider
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// The parameters: an object.
+    /// Returns the parameters, a JSON object.
     pub fn params(&self) -> &Json {
         &self.params
     }
 
-    /// The tools: an array in the form of OpenAI's chat completions.
+    /// Returns the tools, an array in the form of OpenAI's chat completions.
     pub fn tools(&self) -> &Json {
         &self.tools
     }
 
-    /// Most bytes of the body.
+    /// Returns the size limit of the body, in bytes.
     pub fn max_bytes(&self) -> Option<u64> {
         self.max_bytes
     }
 
-    /// The same without a limit.
+    /// Returns the options without a size limit.
     #[must_use]
     pub fn unlimited(self) -> Self {
         Self { max_bytes: None, ..self }
     }
 
-    /// The same with other parameters, which were checked before.
+    /// Returns the options with other parameters, which must be validated already.
     #[must_use]
     pub fn with_params(self, params_json: String) -> Self {
         Self { params: Json::kept(params_json), ..self }
@@ -124,91 +124,91 @@ impl RenderOptions {
     }
 }
 
-/// A line of the view, and the line of `current.extra.jsonl` that speaks of it; both without line ends.
+/// A line of the view, and its line of `current.extra.jsonl`; both without line ends.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
+pub struct ViewLine<'a> {
     /// The message.
     pub line: &'a [u8],
-    /// What OpenAI does not know of it.
+    /// The fields that OpenAI does not know.
     pub extra: Option<&'a [u8]>,
 }
 
-/// The lines of a view, one after the other.
-pub trait Source {
-    /// The next line; none at the end.
-    fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError>;
+/// A source of the lines of a view, in order.
+pub trait ViewSource {
+    /// Returns the next line, or `None` at the end.
+    fn next(&mut self) -> Result<Option<ViewLine<'_>>, StoreError>;
 }
 
-/// A provider's body in the making.
-trait Body: Send + fmt::Debug {
-    /// What the provider wants of the ids of calls.
+/// A writer of one provider's body.
+trait BodyWriter: Send + fmt::Debug {
+    /// Returns the provider's rules for the ids of calls.
     fn ids(&self) -> IdRule;
-    /// Most calls of one message; none: as many as there are.
+    /// Returns the most calls of one message; `None` means no limit.
     fn most_calls(&self) -> Option<usize> {
         None
     }
-    /// Writes what stands before the messages.
+    /// Writes everything before the messages.
     fn head(&mut self, options: &RenderOptions, out: &mut Vec<u8>);
-    /// Writes a message. Calls have their ids, and a result has its call.
-    fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>);
-    /// Writes what stands behind the messages.
+    /// Writes a message. Its calls have their ids, and a result has its call.
+    fn push(&mut self, message: &ViewMessage<'_>, out: &mut Vec<u8>);
+    /// Writes everything after the messages.
     fn end(&mut self, out: &mut Vec<u8>);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RenderStage {
     Head,
     Messages,
     Done,
 }
 
-/// A body, piece by piece.
+/// A body, rendered piece by piece.
 #[derive(Debug)]
 pub struct Rendering<S> {
     options: RenderOptions,
     source: S,
-    body: Box<dyn Body>,
+    body: Box<dyn BodyWriter>,
     groups: Groups,
     splitter: Splitter,
-    stage: Stage,
+    stage: RenderStage,
     lines: u64,
     written: u64,
 }
 
-impl<S: Source> Rendering<S> {
-    /// The body of a request over a view.
+impl<S: ViewSource> Rendering<S> {
+    /// Starts the body of a request over a view.
     pub fn new(options: RenderOptions, source: S) -> Self {
-        let body: Box<dyn Body> = match options.provider {
-            Provider::OpenAi => Box::new(chat::Chat::<openai::OpenAi>::default()),
-            Provider::OpenAiResponses => Box::new(responses::Responses::default()),
-            Provider::Anthropic => Box::new(anthropic::Messages::default()),
-            Provider::Ollama => Box::new(ollama::Chat::default()),
-            Provider::LmStudio => Box::new(chat::Chat::<lmstudio::LmStudio>::default()),
+        let body: Box<dyn BodyWriter> = match options.provider {
+            Provider::OpenAi => Box::new(chat::ChatWriter::<openai::OpenAi>::default()),
+            Provider::OpenAiResponses => Box::new(responses::ResponsesWriter::default()),
+            Provider::Anthropic => Box::new(anthropic::AnthropicWriter::default()),
+            Provider::Ollama => Box::new(ollama::OllamaWriter::default()),
+            Provider::LmStudio => Box::new(chat::ChatWriter::<lmstudio::LmStudio>::default()),
         };
         let groups = Groups::new(body.ids());
         let splitter = Splitter::new(options.provider, body.most_calls());
-        Self { options, source, body, groups, splitter, stage: Stage::Head, lines: 0, written: 0 }
+        Self { options, source, body, groups, splitter, stage: RenderStage::Head, lines: 0, written: 0 }
     }
 
-    /// Appends the next piece of the body: some hundred KiB, or one message. False when it is complete. A body over the
-    /// limit is an error as soon as that shows.
+    /// Appends the next piece of the body: some hundred KiB, or one message. Returns false when the body is complete,
+    /// and an error as soon as it exceeds the limit.
     pub fn next(&mut self, out: &mut Vec<u8>) -> Result<bool, StoreError> {
         let from = out.len();
-        if self.stage == Stage::Head {
+        if self.stage == RenderStage::Head {
             self.body.head(&self.options, out);
-            self.stage = Stage::Messages;
+            self.stage = RenderStage::Messages;
         }
-        while self.stage == Stage::Messages && out.len() - from < PIECE_BYTES {
+        while self.stage == RenderStage::Messages && out.len() - from < PIECE_BYTES {
             self.step(out)?;
         }
         self.written += (out.len() - from) as u64;
         if let Some(limit) = self.options.max_bytes.filter(|limit| self.written > *limit) {
             return Err(StoreError::RequestTooLarge { size: self.written, limit, unit: SizeUnit::Bytes });
         }
-        Ok(self.stage != Stage::Done)
+        Ok(self.stage != RenderStage::Done)
     }
 
-    /// Bytes of the body so far.
+    /// Returns the bytes written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -217,7 +217,7 @@ impl<S: Source> Rendering<S> {
         let Some(entry) = self.source.next()? else {
             self.splitter.close(self.groups.close(), self.body.as_mut(), out);
             self.body.end(out);
-            self.stage = Stage::Done;
+            self.stage = RenderStage::Done;
             return Ok(());
         };
         self.lines += 1;
@@ -229,7 +229,7 @@ impl<S: Source> Rendering<S> {
         };
         let text = std::str::from_utf8(entry.line).map_err(damaged)?;
         let extra = entry.extra.map(std::str::from_utf8).transpose().map_err(damaged)?;
-        let mut message = Message::read(text, extra, self.options.provider);
+        let mut message = ViewMessage::read(text, extra, self.options.provider);
         if let Some(open) = self.groups.closed_by(&message) {
             self.splitter.close(open, self.body.as_mut(), out);
         }
@@ -239,8 +239,8 @@ impl<S: Source> Rendering<S> {
     }
 }
 
-/// Renders a body only to count its bytes.
-pub fn measure<S: Source>(options: RenderOptions, source: S) -> Result<u64, StoreError> {
+/// Counts the bytes of a body.
+pub fn measure<S: ViewSource>(options: RenderOptions, source: S) -> Result<u64, StoreError> {
     let mut rendering = Rendering::new(options, source);
     let mut piece = Vec::new();
     while rendering.next(&mut piece)? {
@@ -249,7 +249,7 @@ pub fn measure<S: Source>(options: RenderOptions, source: S) -> Result<u64, Stor
     Ok(rendering.written())
 }
 
-/// Writes the fields that all bodies begin with, each with a comma behind it: model and parameters.
+/// Writes the fields that begin all bodies, each with a trailing comma: model and parameters.
 fn push_constants(options: &RenderOptions, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"model\":");
     text::push_quoted(out, &options.model);
@@ -262,7 +262,7 @@ fn push_constants(options: &RenderOptions, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a message is part of the system prompt, if it stands at the beginning.
+/// Returns whether a message at the beginning belongs to the system prompt.
 fn is_system(role: Role) -> bool {
     matches!(role, Role::System | Role::Developer)
 }

@@ -1,21 +1,21 @@
-//! The chat API of Ollama: text, images beside it, and calls that are paired with their results by their order.
+//! The chat API of Ollama: text, separate images, and calls that are paired with their results by their order.
 
 use super::groups::IdRule;
-use super::media::Place;
-use super::message::{Message, Part, note};
+use super::media::MediaSource;
+use super::message::{MessagePart, ViewMessage, note};
 use super::text::{push_inner, push_json, push_quoted, quote};
-use super::{Body, GO_ON, Provider, RenderOptions, push_constants, tools};
+use super::{BodyWriter, CONTINUE, Provider, RenderOptions, push_constants, tools};
 use crate::model::Role;
 
-/// `{"model":…,"tools":[…],"messages":[…]}`
+/// Writes `{"model":…,"tools":[…],"messages":[…]}`.
 #[derive(Debug, Default)]
-pub(super) struct Chat {
-    /// Who spoke last.
+pub(super) struct OllamaWriter {
+    /// The role of the last message.
     last: Option<Role>,
 }
 
-impl Body for Chat {
-    /// It has no ids.
+impl BodyWriter for OllamaWriter {
+    /// The API has no ids.
     fn ids(&self) -> IdRule {
         IdRule { max: 64, plain: false, once: false }
     }
@@ -26,7 +26,7 @@ impl Body for Chat {
         out.extend_from_slice(b"\"messages\":[");
     }
 
-    fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
+    fn push(&mut self, message: &ViewMessage<'_>, out: &mut Vec<u8>) {
         if self.last.replace(message.role).is_some() {
             out.push(b',');
         }
@@ -74,26 +74,30 @@ impl Body for Chat {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         if matches!(self.last, None | Some(Role::Assistant)) {
-            self.push(&Message::text(Role::User, GO_ON), out);
+            self.push(&ViewMessage::text(Role::User, CONTINUE), out);
         }
         out.extend_from_slice(b"]}");
     }
 }
 
-/// An image that can stand beside the text.
-fn image<'a>(part: &'a Part<'_>) -> Option<&'a str> {
+/// Returns an image that Ollama accepts.
+fn image<'a>(part: &'a MessagePart<'_>) -> Option<&'a str> {
     match part {
-        // It takes no GIF.
-        Part::Media { place: Place::Image { base64, media_type }, .. } if *media_type != "image/gif" => {
+        // Ollama rejects GIF.
+        MessagePart::Media { source: MediaSource::Image { base64, media_type }, .. }
+            if *media_type != "image/gif" =>
+        {
             Some(base64)
         }
-        Part::Text(_) | Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
-            None
-        }
+        MessagePart::Text(_)
+        | MessagePart::Media { .. }
+        | MessagePart::Stored { .. }
+        | MessagePart::Audio { .. }
+        | MessagePart::Opaque(..) => None,
     }
 }
 
-fn push_texts(message: &Message<'_>, out: &mut Vec<u8>) {
+fn push_texts(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
     let mut first = true;
     let mut push = |text: &str| {
         if !std::mem::replace(&mut first, false) {
@@ -102,7 +106,7 @@ fn push_texts(message: &Message<'_>, out: &mut Vec<u8>) {
         push_inner(out, text);
     };
     for part in message.parts.iter().filter(|part| image(part).is_none()) {
-        if let Part::Text(text) = part {
+        if let MessagePart::Text(text) = part {
             push(text);
         } else if let Some(note) = note(part) {
             push(&quote(&note));

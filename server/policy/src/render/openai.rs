@@ -2,12 +2,12 @@
 
 use super::Provider;
 use super::chat::{Dialect, push_detail, push_image, push_text};
-use super::media::{Place, is_base64};
-use super::message::{Call, Message, Part, note};
+use super::media::{MediaSource, is_base64};
+use super::message::{MessageCall, MessagePart, ViewMessage, note};
 use super::text::{decode, push_inner, push_json, push_quoted, quote};
 use crate::model::Role;
 
-/// As OpenAI wants it.
+/// The dialect of OpenAI.
 #[derive(Debug)]
 pub(super) struct OpenAi;
 
@@ -19,7 +19,7 @@ impl Dialect for OpenAi {
         role
     }
 
-    fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
+    fn push_content(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
         push_content(message, out);
         if let Some(refusal) = message.refusal.filter(|_| message.role == Role::Assistant) {
             out.extend_from_slice(b",\"refusal\":");
@@ -27,7 +27,7 @@ impl Dialect for OpenAi {
         }
     }
 
-    fn push_call(call: &Call<'_>, out: &mut Vec<u8>) {
+    fn push_call(call: &MessageCall<'_>, out: &mut Vec<u8>) {
         let (kind, field) = if call.custom { ("custom", "input") } else { ("function", "arguments") };
         out.extend_from_slice(b"{\"id\":");
         push_quoted(out, &call.id);
@@ -43,13 +43,13 @@ impl Dialect for OpenAi {
     }
 }
 
-fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
-    let parts: Vec<&Part<'_>> =
-        message.parts.iter().filter(|part| !matches!(part, Part::Opaque(..))).collect();
+fn push_content(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
+    let parts: Vec<&MessagePart<'_>> =
+        message.parts.iter().filter(|part| !matches!(part, MessagePart::Opaque(..))).collect();
     match parts.as_slice() {
         [] if !message.calls.is_empty() => out.extend_from_slice(b"null"),
         [] => out.extend_from_slice(b"\"\""),
-        [Part::Text(text)] => push_json(out, text),
+        [MessagePart::Text(text)] => push_json(out, text),
         parts => {
             for (index, part) in parts.iter().enumerate() {
                 out.push(if index == 0 { b'[' } else { b',' });
@@ -60,38 +60,45 @@ fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn push_part(part: &Part<'_>, role: Role, out: &mut Vec<u8>) {
+fn push_part(part: &MessagePart<'_>, role: Role, out: &mut Vec<u8>) {
     match part {
-        Part::Text(text) => push_text(text, out),
-        Part::Media { place: Place::Image { media_type, base64 }, detail, .. } if role == Role::User => {
+        MessagePart::Text(text) => push_text(text, out),
+        MessagePart::Media { source: MediaSource::Image { media_type, base64 }, detail, .. }
+            if role == Role::User =>
+        {
             push_image(media_type, base64, *detail, out);
         }
-        Part::Media { place: Place::Web(url), kind: "image", detail, .. } if role == Role::User => {
+        MessagePart::Media { source: MediaSource::Web(url), kind: "image", detail, .. }
+            if role == Role::User =>
+        {
             out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":");
             push_quoted(out, url);
             push_detail(*detail, out);
             out.extend_from_slice(b"}}");
         }
-        Part::Media { place: Place::Pdf(base64), filename, .. } if role == Role::User => {
+        MessagePart::Media { source: MediaSource::Pdf(base64), filename, .. } if role == Role::User => {
             out.extend_from_slice(b"{\"type\":\"file\",\"file\":{\"filename\":");
             push_json(out, filename.unwrap_or("\"document.pdf\""));
             out.extend_from_slice(b",\"file_data\":\"data:application/pdf;base64,");
             out.extend_from_slice(base64.as_bytes());
             out.extend_from_slice(b"\"}}");
         }
-        Part::Stored { id, .. } if role == Role::User => {
+        MessagePart::Stored { id, .. } if role == Role::User => {
             out.extend_from_slice(b"{\"type\":\"file\",\"file\":{\"file_id\":");
             push_json(out, id);
             out.extend_from_slice(b"}}");
         }
-        Part::Audio { data, format } if role == Role::User && is_base64(&decode(data)) => {
+        MessagePart::Audio { data, format } if role == Role::User && is_base64(&decode(data)) => {
             out.extend_from_slice(b"{\"type\":\"input_audio\",\"input_audio\":{\"data\":\"");
             push_inner(out, data);
             out.extend_from_slice(b"\",\"format\":");
             push_quoted(out, format);
             out.extend_from_slice(b"}}");
         }
-        Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+        MessagePart::Media { .. }
+        | MessagePart::Stored { .. }
+        | MessagePart::Audio { .. }
+        | MessagePart::Opaque(..) => {
             push_text(&quote(&note(part).unwrap_or_default()), out);
         }
     }

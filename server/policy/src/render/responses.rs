@@ -1,35 +1,35 @@
 //! The Responses API of OpenAI.
 
-use super::groups::{IdRule, Seen};
-use super::media::Place;
-use super::message::{Call, Message, Part, Step, note};
+use super::groups::{IdRule, IdSet};
+use super::media::MediaSource;
+use super::message::{MessageCall, MessagePart, TurnStep, ViewMessage, note};
 use super::text::{is_blank, push_inner, push_json, push_quoted, quote};
-use super::{Body, GO_ON, Provider, RenderOptions, is_system, push_constants, tools};
+use super::{BodyWriter, CONTINUE, Provider, RenderOptions, is_system, push_constants, tools};
 use crate::model::Role;
 use crate::model::json::field;
 
-/// `{"model":…,"tools":[…],"instructions":"…","input":[…]}`
+/// Writes `{"model":…,"tools":[…],"instructions":"…","input":[…]}`.
 #[derive(Debug, Default)]
-pub(super) struct Responses {
-    stage: Stage,
-    /// Ids of items that were sent: none may come twice.
-    sent: Seen,
+pub(super) struct ResponsesWriter {
+    stage: ResponsesStage,
+    /// Ids of items already sent, which must be unique.
+    sent: IdSet,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing but constants was written.
+enum ResponsesStage {
+    /// Only the constants are written.
     #[default]
     Head,
-    /// In the text of the instructions.
+    /// Inside the text of the instructions.
     Instructions,
-    /// In the input, with nothing in it.
+    /// Inside the input, which is empty so far.
     Empty,
-    /// Behind an item.
+    /// After an item.
     Items,
 }
 
-impl Body for Responses {
+impl BodyWriter for ResponsesWriter {
     fn ids(&self) -> IdRule {
         IdRule { max: 64, plain: true, once: true }
     }
@@ -39,11 +39,13 @@ impl Body for Responses {
         tools::push(out, options.tools(), Provider::OpenAiResponses);
     }
 
-    fn push(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
-        if is_system(message.role) && matches!(self.stage, Stage::Head | Stage::Instructions) {
-            let first = self.stage == Stage::Head;
+    fn push(&mut self, message: &ViewMessage<'_>, out: &mut Vec<u8>) {
+        if is_system(message.role)
+            && matches!(self.stage, ResponsesStage::Head | ResponsesStage::Instructions)
+        {
+            let first = self.stage == ResponsesStage::Head;
             out.extend_from_slice(if first { b"\"instructions\":\"" } else { b"\\n\\n" });
-            self.stage = Stage::Instructions;
+            self.stage = ResponsesStage::Instructions;
             push_texts(&message.parts, out);
             return;
         }
@@ -73,67 +75,67 @@ impl Body for Responses {
 
     fn end(&mut self, out: &mut Vec<u8>) {
         self.begin_input(out);
-        if self.stage == Stage::Empty {
-            self.push(&Message::text(Role::User, GO_ON), out);
+        if self.stage == ResponsesStage::Empty {
+            self.push(&ViewMessage::text(Role::User, CONTINUE), out);
         }
         out.extend_from_slice(b"]}");
     }
 }
 
-impl Responses {
+impl ResponsesWriter {
     fn begin_input(&mut self, out: &mut Vec<u8>) {
         match self.stage {
-            Stage::Head => out.extend_from_slice(b"\"input\":["),
-            Stage::Instructions => out.extend_from_slice(b"\",\"input\":["),
-            Stage::Empty | Stage::Items => return,
+            ResponsesStage::Head => out.extend_from_slice(b"\"input\":["),
+            ResponsesStage::Instructions => out.extend_from_slice(b"\",\"input\":["),
+            ResponsesStage::Empty | ResponsesStage::Items => return,
         }
-        self.stage = Stage::Empty;
+        self.stage = ResponsesStage::Empty;
     }
 
     fn begin_item(&mut self, out: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.stage, Stage::Items) == Stage::Items {
+        if std::mem::replace(&mut self.stage, ResponsesStage::Items) == ResponsesStage::Items {
             out.push(b',');
         }
     }
 
-    fn push_assistant(&mut self, message: &Message<'_>, out: &mut Vec<u8>) {
+    fn push_assistant(&mut self, message: &ViewMessage<'_>, out: &mut Vec<u8>) {
         let mut refusal = message.refusal.filter(|text| !message.has_text() && !is_blank(text));
         let steps = message.steps();
-        // An item of reasoning must be followed by what it led to.
+        // A reasoning item must be followed by its output.
         let end = match refusal {
             Some(_) => steps.len(),
-            None => steps.iter().rposition(|step| message.is_seen(*step)).map_or(0, |last| last + 1),
+            None => steps.iter().rposition(|step| message.is_visible(*step)).map_or(0, |last| last + 1),
         };
-        // Text that stands together is one message.
-        let mut said: Vec<&Part<'_>> = Vec::new();
+        // Adjacent text parts are one message.
+        let mut texts: Vec<&MessagePart<'_>> = Vec::new();
         for step in &steps[..end] {
             match *step {
-                Step::Part(at) => match &message.parts[at] {
-                    Part::Opaque(item) => {
-                        self.push_said(std::mem::take(&mut said), out);
+                TurnStep::Part(at) => match &message.parts[at] {
+                    MessagePart::Opaque(item) => {
+                        self.push_text_message(std::mem::take(&mut texts), out);
                         if self.sent.is_new(field(item, "id").unwrap_or(item)) {
                             self.begin_item(out);
                             out.extend_from_slice(item.as_bytes());
                         }
                     }
-                    part
-                    @ (Part::Text(_) | Part::Media { .. } | Part::Stored { .. } | Part::Audio { .. }) => {
-                        said.push(part)
-                    }
+                    part @ (MessagePart::Text(_)
+                    | MessagePart::Media { .. }
+                    | MessagePart::Stored { .. }
+                    | MessagePart::Audio { .. }) => texts.push(part),
                 },
-                Step::Call(at) => {
-                    self.push_said(std::mem::take(&mut said), out);
+                TurnStep::Call(at) => {
+                    self.push_text_message(std::mem::take(&mut texts), out);
                     self.push_refusal(refusal.take(), out);
                     self.push_call(&message.calls[at], out);
                 }
             }
         }
-        self.push_said(said, out);
+        self.push_text_message(texts, out);
         self.push_refusal(refusal, out);
     }
 
-    fn push_said(&mut self, parts: Vec<&Part<'_>>, out: &mut Vec<u8>) {
-        if parts.iter().all(|part| matches!(part, Part::Text(text) if is_blank(text))) {
+    fn push_text_message(&mut self, parts: Vec<&MessagePart<'_>>, out: &mut Vec<u8>) {
+        if parts.iter().all(|part| matches!(part, MessagePart::Text(text) if is_blank(text))) {
             return;
         }
         self.begin_item(out);
@@ -150,7 +152,7 @@ impl Responses {
         out.push(b'}');
     }
 
-    fn push_call(&mut self, call: &Call<'_>, out: &mut Vec<u8>) {
+    fn push_call(&mut self, call: &MessageCall<'_>, out: &mut Vec<u8>) {
         self.begin_item(out);
         let (kind, field) =
             if call.custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
@@ -168,13 +170,13 @@ impl Responses {
     }
 }
 
-/// Writes all text, and notes for the rest, as the inside of one text.
-fn push_texts<'a>(parts: impl IntoIterator<Item = &'a Part<'a>>, out: &mut Vec<u8>) {
+/// Writes all text, and notes for other parts, as the inside of one JSON string.
+fn push_texts<'a>(parts: impl IntoIterator<Item = &'a MessagePart<'a>>, out: &mut Vec<u8>) {
     let mut first = true;
     for part in parts {
         let noted = note(part).map(|note| quote(&note));
         let text = match (part, &noted) {
-            (Part::Text(text), _) => text.as_ref(),
+            (MessagePart::Text(text), _) => text.as_ref(),
             (_, Some(note)) => note,
             _ => continue,
         };
@@ -185,15 +187,15 @@ fn push_texts<'a>(parts: impl IntoIterator<Item = &'a Part<'a>>, out: &mut Vec<u
     }
 }
 
-/// Writes content: one text, or a list if there is more than text. Only users and tools may send more.
-fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
+/// Writes content: one text, or a list if there is more than text. Only users and tools may send more than text.
+fn push_content(message: &ViewMessage<'_>, out: &mut Vec<u8>) {
     let rich = matches!(message.role, Role::User | Role::Tool);
-    let is_native = |part: &&Part<'_>| {
+    let is_native = |part: &&MessagePart<'_>| {
         matches!(
             part,
-            Part::Stored { .. }
-                | Part::Media { place: Place::Image { .. } | Place::Pdf(_), .. }
-                | Part::Media { place: Place::Web(_), kind: "image", .. }
+            MessagePart::Stored { .. }
+                | MessagePart::Media { source: MediaSource::Image { .. } | MediaSource::Pdf(_), .. }
+                | MessagePart::Media { source: MediaSource::Web(_), kind: "image", .. }
         )
     };
     if !rich || !message.parts.iter().any(|part| is_native(&part)) {
@@ -204,7 +206,7 @@ fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
     }
     let mut first = true;
     for part in &message.parts {
-        if matches!(part, Part::Opaque(..)) {
+        if matches!(part, MessagePart::Opaque(..)) {
             continue;
         }
         out.push(if std::mem::replace(&mut first, false) { b'[' } else { b',' });
@@ -213,15 +215,15 @@ fn push_content(message: &Message<'_>, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-fn push_part(part: &Part<'_>, out: &mut Vec<u8>) {
+fn push_part(part: &MessagePart<'_>, out: &mut Vec<u8>) {
     let push_text = |text: &str, out: &mut Vec<u8>| {
         out.extend_from_slice(b"{\"type\":\"input_text\",\"text\":");
         push_json(out, text);
         out.push(b'}');
     };
     match part {
-        Part::Text(text) => push_text(text, out),
-        Part::Media { place: Place::Image { media_type, base64 }, detail, .. } => {
+        MessagePart::Text(text) => push_text(text, out),
+        MessagePart::Media { source: MediaSource::Image { media_type, base64 }, detail, .. } => {
             out.extend_from_slice(b"{\"type\":\"input_image\",\"detail\":");
             push_json(out, detail.unwrap_or("\"auto\""));
             out.extend_from_slice(b",\"image_url\":\"data:");
@@ -230,26 +232,26 @@ fn push_part(part: &Part<'_>, out: &mut Vec<u8>) {
             out.extend_from_slice(base64.as_bytes());
             out.extend_from_slice(b"\"}");
         }
-        Part::Media { place: Place::Web(url), kind: "image", detail, .. } => {
+        MessagePart::Media { source: MediaSource::Web(url), kind: "image", detail, .. } => {
             out.extend_from_slice(b"{\"type\":\"input_image\",\"detail\":");
             push_json(out, detail.unwrap_or("\"auto\""));
             out.extend_from_slice(b",\"image_url\":");
             push_quoted(out, url);
             out.push(b'}');
         }
-        Part::Media { place: Place::Pdf(base64), filename, .. } => {
+        MessagePart::Media { source: MediaSource::Pdf(base64), filename, .. } => {
             out.extend_from_slice(b"{\"type\":\"input_file\",\"filename\":");
             push_json(out, filename.unwrap_or("\"document.pdf\""));
             out.extend_from_slice(b",\"file_data\":\"data:application/pdf;base64,");
             out.extend_from_slice(base64.as_bytes());
             out.extend_from_slice(b"\"}");
         }
-        Part::Stored { id, .. } => {
+        MessagePart::Stored { id, .. } => {
             out.extend_from_slice(b"{\"type\":\"input_file\",\"file_id\":");
             push_json(out, id);
             out.push(b'}');
         }
-        Part::Media { .. } | Part::Audio { .. } | Part::Opaque(..) => {
+        MessagePart::Media { .. } | MessagePart::Audio { .. } | MessagePart::Opaque(..) => {
             push_text(&quote(&note(part).unwrap_or_default()), out);
         }
     }

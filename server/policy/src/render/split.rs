@@ -1,22 +1,22 @@
-//! Messages with more calls than a provider takes in one: they become several, each with its own results behind it.
+//! Splits messages with more calls than a provider accepts into several, each followed by its own results.
 //!
-//! Results come in any order, and those of later calls are kept until the calls before them have theirs. That takes
-//! memory, so there is a limit to it: then calls that still wait are said to have been interrupted, and what comes for
-//! them later is text, as everywhere else.
+//! Results arrive in any order, and those of later calls are kept until the earlier calls have theirs. The memory for
+//! them is limited: beyond the limit, waiting calls get the placeholder for an interrupted call, and their later
+//! results become text, as everywhere else.
 
-use super::Body;
+use super::BodyWriter;
 use super::groups::{Groups, missing};
-use super::message::{Answered, Message};
+use super::message::{CallRef, ViewMessage};
 use crate::model::Provider;
 
-/// Bytes of results that are kept for later.
-const HELD_BYTES: usize = 4 << 20;
+/// Most bytes of deferred results.
+const MAX_DEFERRED_BYTES: usize = 4 << 20;
 
-/// The message that is being split, if there is one.
+/// Splits messages; at most one at a time.
 #[derive(Debug)]
 pub(super) struct Splitter {
     provider: Provider,
-    /// Most calls of a message.
+    /// Most calls of one message.
     most: Option<usize>,
     split: Option<Split>,
 }
@@ -24,20 +24,20 @@ pub(super) struct Splitter {
 #[derive(Debug)]
 struct Split {
     line: String,
-    /// The ids of all its calls, as they are sent.
+    /// The ids of all calls, as sent.
     ids: Vec<String>,
-    /// How many of them were sent.
+    /// The number of calls sent so far.
     sent: usize,
-    held: Vec<Held>,
-    held_bytes: usize,
+    deferred: Vec<DeferredResult>,
+    deferred_bytes: usize,
 }
 
-/// A result that waits for its call to be sent.
+/// A result that waits until its call is sent.
 #[derive(Debug)]
-struct Held {
+struct DeferredResult {
     line: String,
     beside: Option<String>,
-    call: Answered,
+    call: CallRef,
 }
 
 impl Splitter {
@@ -45,8 +45,8 @@ impl Splitter {
         Self { provider, most, split: None }
     }
 
-    /// Writes what calls without a result become, as nothing more answers them.
-    pub(super) fn close(&mut self, mut open: Vec<Answered>, body: &mut dyn Body, out: &mut Vec<u8>) {
+    /// Writes placeholders for calls that can get no result any more.
+    pub(super) fn close(&mut self, mut open: Vec<CallRef>, body: &mut dyn BodyWriter, out: &mut Vec<u8>) {
         loop {
             let sent = self.split.as_ref().map_or(usize::MAX, |split| split.sent);
             let (now, later) = open.into_iter().partition::<Vec<_>, _>(|call| call.at < sent);
@@ -60,19 +60,19 @@ impl Splitter {
         }
     }
 
-    /// Writes a message whose calls have their ids, or that answers one.
+    /// Writes a message whose calls have their ids, or a result that has its call.
     pub(super) fn push(
         &mut self,
         (line, beside): (&str, Option<&str>),
-        mut message: Message<'_>,
+        mut message: ViewMessage<'_>,
         groups: &mut Groups,
-        body: &mut dyn Body,
+        body: &mut dyn BodyWriter,
         out: &mut Vec<u8>,
     ) {
         if let Some(most) = self.most.filter(|most| message.calls.len() > *most) {
             let ids = message.calls.iter().map(|call| call.id.clone()).collect();
             let line = line.to_owned();
-            self.split = Some(Split { line, ids, sent: most, held: Vec::new(), held_bytes: 0 });
+            self.split = Some(Split { line, ids, sent: most, deferred: Vec::new(), deferred_bytes: 0 });
             message.calls.truncate(most);
             body.push(&message, out);
             return;
@@ -83,10 +83,10 @@ impl Splitter {
         if call.at < split.sent {
             body.push(&message, out);
         } else {
-            split.held_bytes += line.len() + beside.map_or(0, str::len);
+            split.deferred_bytes += line.len() + beside.map_or(0, str::len);
             let (line, beside) = (line.to_owned(), beside.map(str::to_owned));
-            split.held.push(Held { line, beside, call: call.clone() });
-            if split.held_bytes > HELD_BYTES {
+            split.deferred.push(DeferredResult { line, beside, call: call.clone() });
+            if split.deferred_bytes > MAX_DEFERRED_BYTES {
                 let sent = split.sent;
                 for call in groups.close_before(sent) {
                     body.push(&missing(call), out);
@@ -98,15 +98,16 @@ impl Splitter {
         }
     }
 
-    /// Writes the next message of a split one, and the results that wait for it. False if there is none.
-    fn next(&mut self, body: &mut dyn Body, out: &mut Vec<u8>) -> bool {
+    /// Writes the next part of a split message, and the deferred results of its calls. Returns false if there is
+    /// none.
+    fn next(&mut self, body: &mut dyn BodyWriter, out: &mut Vec<u8>) -> bool {
         let (Some(most), Some(split)) = (self.most, &mut self.split) else { return false };
         let (from, to) = (split.sent, (split.sent + most).min(split.ids.len()));
         if from == to {
             self.split = None;
             return false;
         }
-        let mut message = Message::read(&split.line, None, self.provider);
+        let mut message = ViewMessage::read(&split.line, None, self.provider);
         message.parts.clear();
         message.refusal = None;
         for (call, id) in message.calls.iter_mut().zip(&split.ids) {
@@ -115,16 +116,17 @@ impl Splitter {
         message.calls.truncate(to);
         message.calls.drain(..from);
         body.push(&message, out);
-        let (now, later) = std::mem::take(&mut split.held).into_iter().partition(|held| held.call.at < to);
-        (split.sent, split.held) = (to, later);
-        split.held_bytes = 0;
-        for held in &split.held {
-            split.held_bytes += held.line.len() + held.beside.as_ref().map_or(0, String::len);
+        let (now, later) =
+            std::mem::take(&mut split.deferred).into_iter().partition(|deferred| deferred.call.at < to);
+        (split.sent, split.deferred) = (to, later);
+        split.deferred_bytes = 0;
+        for deferred in &split.deferred {
+            split.deferred_bytes += deferred.line.len() + deferred.beside.as_ref().map_or(0, String::len);
         }
-        let now: Vec<Held> = now;
-        for held in now {
-            let mut result = Message::read(&held.line, held.beside.as_deref(), self.provider);
-            result.answers = Some(held.call);
+        let now: Vec<DeferredResult> = now;
+        for deferred in now {
+            let mut result = ViewMessage::read(&deferred.line, deferred.beside.as_deref(), self.provider);
+            result.answers = Some(deferred.call);
             body.push(&result, out);
         }
         true

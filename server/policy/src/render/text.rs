@@ -1,4 +1,4 @@
-//! JSON text as it stands in lines: taken over piece by piece without being decoded where that can be helped.
+//! JSON text as it is in lines: copied piece by piece, and decoded only where necessary.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use memchr::memmem;
 
 use crate::model::JsonKind;
 
-/// U+0000, which some providers refuse, and what is sent instead.
+/// The escape of U+0000, which some providers reject, and its replacement.
 const ZERO: &str = "\\u0000";
 const INSTEAD: &str = "\\ufffd";
 
-/// A value that is text; none if it is something else.
+/// Returns a value that is a JSON string, or `None`.
 pub(super) fn as_text(value: &str) -> Option<&str> {
     (JsonKind::of(value) == JsonKind::Text && value.len() >= 2).then_some(value)
 }
 
-/// What stands between the quotes.
+/// Returns the text between the quotes.
 pub(super) fn inner(text: &str) -> &str {
     text.get(1..text.len() - 1).unwrap_or_default()
 }
 
-/// The string that a JSON text means.
+/// Decodes a JSON string.
 pub(super) fn decode(text: &str) -> Cow<'_, str> {
     let inner = inner(text);
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -29,12 +29,12 @@ pub(super) fn decode(text: &str) -> Cow<'_, str> {
     Cow::Owned(serde_json::from_str(text).unwrap_or_default())
 }
 
-/// A string as JSON text.
+/// Encodes a string as JSON text.
 pub(super) fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// JSON without U+0000 in its strings.
+/// Removes U+0000 from the strings of JSON.
 pub(super) fn clean(json: &str) -> Cow<'_, str> {
     if memmem::find(json.as_bytes(), ZERO.as_bytes()).is_none() {
         return Cow::Borrowed(json);
@@ -48,7 +48,7 @@ pub(super) fn clean(json: &str) -> Cow<'_, str> {
             out.push_str(INSTEAD);
             rest = after;
         } else {
-            // An escape is a backslash and one more, which is never the first half of anything else.
+            // An escape is a backslash and one more character, which never starts another escape.
             let (two, after) = escape.split_at(2.min(escape.len()));
             out.push_str(two);
             rest = after;
@@ -63,7 +63,7 @@ pub(super) fn push_json(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(clean(json).as_bytes());
 }
 
-/// Appends what stands between the quotes of a text.
+/// Appends the text between the quotes of a JSON string.
 pub(super) fn push_inner(out: &mut Vec<u8>, text: &str) {
     push_json(out, inner(text));
 }
@@ -73,7 +73,7 @@ pub(super) fn push_quoted(out: &mut Vec<u8>, text: &str) {
     push_json(out, &quote(text));
 }
 
-/// Whether a text has nothing in it that could be seen.
+/// Returns whether a text has no visible character.
 pub(super) fn is_blank(text: &str) -> bool {
     let mut rest = inner(text);
     loop {
@@ -84,7 +84,7 @@ pub(super) fn is_blank(text: &str) -> bool {
             Some(b'u') => {
                 let number = escape.get(1..5).and_then(|digits| u32::from_str_radix(digits, 16).ok());
                 match number.and_then(char::from_u32) {
-                    // U+0000 is not sent as it is, but as something that can be seen.
+                    // U+0000 is sent as a visible replacement.
                     Some(c) if c != '\0' && (c.is_whitespace() || c.is_control()) => &escape[5..],
                     _ => return false,
                 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zeros_are_replaced_and_nothing_else() {
+    fn only_zeros_are_replaced() {
         for (text, expected) in [
             (r#""a\u0000b""#, r#""a\ufffdb""#),
             (r#""a\\u0000b""#, r#""a\\u0000b""#),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_is_what_cannot_be_seen() {
+    fn text_without_visible_characters_is_blank() {
         for blank in [r#""""#, r#"" \n\t\r ""#, "\"\u{2028}\u{a0}\"", r#""\u2028\u0020\u0085\u001f""#] {
             assert!(is_blank(blank), "{blank}");
         }

@@ -1,4 +1,4 @@
-//! The tools that a model may call: checked in the form of OpenAI's chat completions, written in each provider's.
+//! The tools of a request: validated in the form of OpenAI's chat completions, written in each provider's form.
 
 use super::text::{as_text, decode, push_json};
 use super::{Provider, text};
@@ -6,10 +6,10 @@ use crate::model::json::{Json, field, fields, items};
 use crate::model::{InvalidField, JsonKind, plain_name};
 
 const FIELD: &str = "tools_json";
-/// As OpenAI takes them.
+/// Most tools of a request; the limit of OpenAI.
 const MAX_TOOLS: usize = 128;
 const NO_PARAMETERS: &str = "{\"type\":\"object\",\"properties\":{}}";
-/// How a custom tool looks to a provider that has none: a function of one text.
+/// The parameters of a custom tool for providers without custom tools: a function of one text.
 const CUSTOM_PARAMETERS: &str =
     "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}";
 
@@ -19,14 +19,14 @@ struct Tool<'a> {
     name: &'a str,
     description: Option<&'a str>,
     custom: bool,
-    /// Of a function.
+    /// The parameters of a function.
     parameters: Option<&'a str>,
     strict: Option<&'a str>,
-    /// Of a custom tool.
+    /// The format of a custom tool.
     format: Option<&'a str>,
 }
 
-/// Reads the tools of a request; none is an empty array.
+/// Validates the tools of a request; an empty text becomes an empty array.
 pub(super) fn parse(json: &str) -> Result<Json, InvalidField> {
     if json.is_empty() {
         return Ok(Json::kept("[]".to_owned()));
@@ -50,7 +50,7 @@ pub(super) fn parse(json: &str) -> Result<Json, InvalidField> {
             )));
         }
         if let Some(twice) = names.replace(name) {
-            return Err(bad(format!("[{index}] has the name {twice:?} of a tool before it")));
+            return Err(bad(format!("[{index}] has the name {twice:?}, which an earlier tool has too")));
         }
     }
     Ok(tools)
@@ -115,7 +115,7 @@ fn read(tool: &str) -> Result<Tool<'_>, String> {
     Ok(Tool { whole: tool, name, description, custom, parameters, strict, format })
 }
 
-/// Writes the tools as a field of the body, with a comma behind it; nothing if there is none.
+/// Writes the tools as a field of the body, with a trailing comma; writes nothing without tools.
 pub(super) fn push(out: &mut Vec<u8>, tools: &Json, provider: Provider) {
     let tools: Vec<Tool<'_>> = items(tools.as_str()).into_iter().filter_map(|tool| read(tool).ok()).collect();
     if tools.is_empty() {
@@ -140,13 +140,13 @@ fn one(tool: &Tool<'_>, provider: Provider) -> String {
         Provider::OpenAi => tool.whole.to_owned(),
         Provider::OpenAiResponses if tool.custom => {
             let format = tool.format.map(|format| match field(format, "grammar") {
-                // Here the grammar's fields stand in the format itself.
+                // The fields of the grammar are part of the format itself.
                 Some(grammar) => format!(",\"format\":{{\"type\":\"grammar\",{}", &grammar[1..]),
                 None => format!(",\"format\":{format}"),
             });
             format!("{{\"type\":\"custom\",\"name\":{name}{description}{}}}", format.unwrap_or_default())
         }
-        // Strict is what it takes if nothing is said, and then it refuses most parameters.
+        // Strict mode is the default of this API, and then it rejects most parameters.
         Provider::OpenAiResponses => format!(
             "{{\"type\":\"function\",\"name\":{name}{description},\"parameters\":{},\"strict\":{}}}",
             parameters,
@@ -162,7 +162,7 @@ fn one(tool: &Tool<'_>, provider: Provider) -> String {
     }
 }
 
-/// Parameters that say that they are an object.
+/// Returns the parameters with the type `object`.
 fn typed(parameters: &str) -> String {
     match field(parameters, "type") {
         Some(_) => parameters.to_owned(),

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::mask::{Fields, Found, Masker};
+use crate::mask::{Fields, MaskCounts, Masker};
 use crate::model::json::{Json, JsonKind};
 use crate::model::{Event, Literal, NewMessage, Plan, Rewrite, Segment, StoreError, TaskConfig, ToolCall};
 
@@ -13,8 +13,8 @@ use crate::infra::metrics;
 
 impl Env {
     /// Masks what is about to be written, and counts what was found.
-    pub(super) fn masked<T>(&self, mask: impl FnOnce(&Masker, &mut Found) -> T) -> T {
-        let mut found = Found::default();
+    pub(super) fn masked<T>(&self, mask: impl FnOnce(&Masker, &mut MaskCounts) -> T) -> T {
+        let mut found = MaskCounts::default();
         let masked = mask(&self.options.masker, &mut found);
         count(&found);
         masked
@@ -22,7 +22,7 @@ impl Env {
 }
 
 /// Counts what was found, by rule.
-pub(super) fn count(found: &Found) {
+pub(super) fn count(found: &MaskCounts) {
     for (rule, times) in found.iter() {
         metrics::masked(rule, times);
     }
@@ -32,7 +32,7 @@ pub(super) fn count(found: &Found) {
 pub(super) fn message<'a>(
     masker: &Masker,
     message: &'a NewMessage,
-    found: &mut Found,
+    found: &mut MaskCounts,
 ) -> Cow<'a, NewMessage> {
     let content = message.content.as_ref().and_then(|json| content(masker, json, found));
     let tool_calls =
@@ -49,7 +49,11 @@ pub(super) fn message<'a>(
 }
 
 /// The same of a tool call.
-pub(super) fn tool_call<'a>(masker: &Masker, call: &'a ToolCall, found: &mut Found) -> Cow<'a, ToolCall> {
+pub(super) fn tool_call<'a>(
+    masker: &Masker,
+    call: &'a ToolCall,
+    found: &mut MaskCounts,
+) -> Cow<'a, ToolCall> {
     let arguments = call.arguments.as_ref().and_then(|value| json(masker, value, Fields::Any, found));
     let result = call.result.as_ref().and_then(|value| json(masker, value, Fields::Any, found));
     let error = call.error.as_ref().and_then(|error| text(masker, error, found));
@@ -64,7 +68,7 @@ pub(super) fn tool_call<'a>(masker: &Masker, call: &'a ToolCall, found: &mut Fou
 }
 
 /// The same of a plan.
-pub(super) fn plan<'a>(masker: &Masker, plan: &'a Plan, found: &mut Found) -> Cow<'a, Plan> {
+pub(super) fn plan<'a>(masker: &Masker, plan: &'a Plan, found: &mut MaskCounts) -> Cow<'a, Plan> {
     match json(masker, &plan.plan_content, Fields::Any, found) {
         Some(plan_content) => Cow::Owned(Plan { plan_content, ..plan.clone() }),
         None => Cow::Borrowed(plan),
@@ -75,7 +79,7 @@ pub(super) fn plan<'a>(masker: &Masker, plan: &'a Plan, found: &mut Found) -> Co
 pub(super) fn event<'a>(
     masker: &Masker,
     event: &'a Event,
-    found: &mut Found,
+    found: &mut MaskCounts,
 ) -> Result<Cow<'a, Event>, StoreError> {
     let masked = match event {
         Event::Config { config: before } => match config(masker, before, found)? {
@@ -113,7 +117,7 @@ pub(super) fn event<'a>(
 pub(super) fn config<'a>(
     masker: &Masker,
     config: &'a TaskConfig,
-    found: &mut Found,
+    found: &mut MaskCounts,
 ) -> Result<Cow<'a, TaskConfig>, StoreError> {
     if masker.is_off() || config.other.is_empty() {
         return Ok(Cow::Borrowed(config));
@@ -127,7 +131,7 @@ pub(super) fn config<'a>(
 }
 
 /// The same of a rewrite: of what it brings itself.
-pub(super) fn rewrite<'a>(masker: &Masker, rewrite: &'a Rewrite, found: &mut Found) -> Cow<'a, Rewrite> {
+pub(super) fn rewrite<'a>(masker: &Masker, rewrite: &'a Rewrite, found: &mut MaskCounts) -> Cow<'a, Rewrite> {
     let mut masked = Cow::Borrowed(rewrite);
     if let Some(reason) = text(masker, &rewrite.reason, found) {
         masked.to_mut().reason = reason;
@@ -140,7 +144,7 @@ pub(super) fn rewrite<'a>(masker: &Masker, rewrite: &'a Rewrite, found: &mut Fou
     masked
 }
 
-fn segment(masker: &Masker, segment: &Segment, found: &mut Found) -> Option<Segment> {
+fn segment(masker: &Masker, segment: &Segment, found: &mut MaskCounts) -> Option<Segment> {
     match segment {
         Segment::Replace { seq, content: before, tokens } => {
             let content = content(masker, before, found)?;
@@ -149,7 +153,7 @@ fn segment(masker: &Masker, segment: &Segment, found: &mut Found) -> Option<Segm
         Segment::Literal(literal) => {
             let content = content(masker, &literal.content, found);
             // The same text once more: it is not counted again.
-            let again = &mut Found::default();
+            let again = &mut MaskCounts::default();
             let summary =
                 literal.summary.as_ref().and_then(|record| json(masker, record, Fields::Any, again));
             if content.is_none() && summary.is_none() {
@@ -166,7 +170,7 @@ fn segment(masker: &Masker, segment: &Segment, found: &mut Found) -> Option<Segm
 }
 
 /// The same of a change of status.
-pub(super) fn change(masker: &Masker, change: &Lifecycle, found: &mut Found) -> Lifecycle {
+pub(super) fn change(masker: &Masker, change: &Lifecycle, found: &mut MaskCounts) -> Lifecycle {
     let mut masked = change.clone();
     let mut mask = |text: &mut String| {
         if let Cow::Owned(masked) = masker.text(text, found) {
@@ -189,16 +193,16 @@ pub(super) fn change(masker: &Masker, change: &Lifecycle, found: &mut Found) -> 
 }
 
 /// Text, or the parts of a message.
-fn content(masker: &Masker, content: &Json, found: &mut Found) -> Option<Json> {
+fn content(masker: &Masker, content: &Json, found: &mut MaskCounts) -> Option<Json> {
     let fields = if content.kind() == JsonKind::Text { Fields::Any } else { Fields::Message };
     json(masker, content, fields, found)
 }
 
-fn json(masker: &Masker, json: &Json, fields: Fields, found: &mut Found) -> Option<Json> {
+fn json(masker: &Masker, json: &Json, fields: Fields, found: &mut MaskCounts) -> Option<Json> {
     masker.json(json.as_str(), fields, found).map(Json::kept)
 }
 
-fn text(masker: &Masker, text: &str, found: &mut Found) -> Option<String> {
+fn text(masker: &Masker, text: &str, found: &mut MaskCounts) -> Option<String> {
     match masker.text(text, found) {
         Cow::Owned(masked) => Some(masked),
         Cow::Borrowed(_) => None,

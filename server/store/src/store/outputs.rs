@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::task::{Append, Caller, Due, Output, PutFiles, Recorded, Task};
 use super::{Store, StoreError, masking, task};
 use crate::context::{Pressure, count_text};
-use crate::mask::{Found, MaskBytes, Masker};
+use crate::mask::{MaskBytes, MaskCounts, Masker};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
 use crate::outputs::{
@@ -63,7 +63,7 @@ pub struct PutDone {
     /// `task_source` of the task's key.
     pub source: Option<Arc<str>>,
     /// What was masked in the output, and in the record.
-    pub masked: Found,
+    pub masked: MaskCounts,
 }
 
 /// An output on its way to disk. What was written goes when this is dropped before its end.
@@ -78,7 +78,7 @@ pub struct Put {
     view: ViewMaker,
     secrets: MaskBytes,
     /// What was masked in the output.
-    found: Found,
+    found: MaskCounts,
 }
 
 impl fmt::Debug for Put {
@@ -98,7 +98,7 @@ impl Store {
         // What is called text is read as text, whatever it begins with.
         let is_text = !new.media_type.is_empty() && MediaKind::of(&new.media_type) == MediaKind::Text;
         let secrets = self.shared.env.options.masker.bytes(is_text);
-        let (tally, found) = (Tally::default(), Found::default());
+        let (tally, found) = (Tally::default(), MaskCounts::default());
         Ok(Put { store, id, new, files, tally, view, secrets, found })
     }
 
@@ -240,7 +240,7 @@ impl Put {
 
     fn record(&self, task: &Task, output_ref: &OutputRef) -> Result<Recorded, StoreError> {
         let Some(record) = &self.new.record else {
-            return Ok(Recorded { number: 0, duplicate: self.new.append, masked: Found::default() });
+            return Ok(Recorded { number: 0, duplicate: self.new.append, masked: MaskCounts::default() });
         };
         let call = ToolCall { output_ref: Some(output_ref.clone()), ..record.clone() };
         task.record_tool_call(&call, &self.new.caller(self.new.record_id.as_ref()))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::infra::fs::{Entry, Kind, Name, StorePath};
+use crate::infra::fs::{DirEntry, Kind, Name, StorePath};
 use crate::model::{Health, Status, StoreError, TaskId, TaskRow};
 
 use super::env::Env;
@@ -242,7 +242,7 @@ impl<'a> Recovery<'a> {
         Ok(self.entries_in(dir)?.into_iter().map(|entry| entry.name).collect())
     }
 
-    fn entries_in(&self, dir: &StorePath) -> Result<Vec<Entry>, StoreError> {
+    fn entries_in(&self, dir: &StorePath) -> Result<Vec<DirEntry>, StoreError> {
         let mut entries = Vec::new();
         let listed = self.env.fs.list(dir, &mut |entry| {
             entries.push(entry);

@@ -30,9 +30,9 @@ fn the_same_setting_with_a_new_value_replaces_the_older() {
     for (there, part) in [(false, "=5"), (true, "=7"), (false, "5432"), (true, "6543")] {
         assert_eq!(text.contains(part), there, "{part}\n{text}");
     }
-    assert_eq!(super::super::outputs::setting("MAX_RETRIES=5"), Some("MAX_RETRIES"));
+    assert_eq!(super::super::user::setting("MAX_RETRIES=5"), Some("MAX_RETRIES"));
     for none in ["this_is: a sentence of words", "if a == b", "note: x", "a=", "Important: never"] {
-        assert_eq!(super::super::outputs::setting(none), None, "{none}");
+        assert_eq!(super::super::user::setting(none), None, "{none}");
     }
 }
 

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 
-const ALL: Asked = Asked { retain: true, structured: true };
-const PLAIN: Asked = Asked { retain: false, structured: false };
-const RETAIN: Asked = Asked { retain: true, structured: false };
+const ALL: ExpectedParts = ExpectedParts { retain: true, structured: true };
+const PLAIN: ExpectedParts = ExpectedParts { retain: false, structured: false };
+const RETAIN: ExpectedParts = ExpectedParts { retain: true, structured: false };
 
 fn summary(answer: &str) -> String {
     read(answer, RETAIN).unwrap_or_else(|nothing| panic!("{answer:?}: {nothing:?}")).summary
@@ -140,8 +140,8 @@ fn nothing_is_nothing() {
         "<retain>only this</retain>",
         "</summary>",
     ] {
-        assert_eq!(read(empty, RETAIN), Err(Nothing::Empty), "{empty:?}");
-        assert_eq!(read(empty, ALL), Err(Nothing::Empty), "{empty:?}");
+        assert_eq!(read(empty, RETAIN), Err(NoSummary::Empty), "{empty:?}");
+        assert_eq!(read(empty, ALL), Err(NoSummary::Empty), "{empty:?}");
     }
 }
 
@@ -158,7 +158,7 @@ fn text_without_tags_is_no_summary() {
         "if a < b and c > d then <summarise> it",
         "Removed the </summary> of a.html. Port 9",
     ] {
-        assert_eq!(read(answer, RETAIN), Err(Nothing::Untagged), "{answer}");
+        assert_eq!(read(answer, RETAIN), Err(NoSummary::Untagged), "{answer}");
     }
 }
 
@@ -170,11 +170,11 @@ fn one_who_declines_has_not_summarised() {
         "**Sorry,** no.",
         "申し訳ありませんが、お手伝いできません。",
     ] {
-        assert!(matches!(read(refusal, PLAIN), Err(Nothing::Declined(_))), "{refusal}");
+        assert!(matches!(read(refusal, PLAIN), Err(NoSummary::Declined(_))), "{refusal}");
     }
     // In tags too.
     let tagged = read("<summary>I'm sorry, but I can't help with that.</summary>", PLAIN);
-    assert!(matches!(tagged, Err(Nothing::Declined(_))), "{tagged:?}");
+    assert!(matches!(tagged, Err(NoSummary::Declined(_))), "{tagged:?}");
     // A history in which somebody was sorry.
     assert_eq!(summary("<summary>The user said: I'm sorry</summary>"), "The user said: I'm sorry");
     let long = format!("I cannot tell all of it. {}", "It went on. ".repeat(100));

@@ -1,4 +1,4 @@
-//! What every file layer does alike, written once and run over each of them.
+//! The behaviour that every file layer shares, run over each of them.
 
 use std::io;
 
@@ -33,14 +33,14 @@ pub(super) fn get(fs: &dyn Fs, at: &StorePath) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Runs everything over an empty tree.
+/// Runs all checks over an empty tree.
 pub(super) fn check(fs: &dyn Fs) -> Outcome {
     opening(fs)?;
     contents(fs)?;
     renaming(fs)?;
     linking(fs)?;
     removing(fs)?;
-    looking(fs)?;
+    attributes(fs)?;
     locking(fs)
 }
 
@@ -166,7 +166,7 @@ fn removing(fs: &dyn Fs) -> Outcome {
     Ok(())
 }
 
-fn looking(fs: &dyn Fs) -> Outcome {
+fn attributes(fs: &dyn Fs) -> Outcome {
     let root = fs.stat(&StorePath::ROOT)?.ok_or("no root")?;
     assert_eq!(root.kind, Kind::Dir);
     put(fs, &path("dir/seen"), b"12345")?;
@@ -207,7 +207,7 @@ fn locking(fs: &dyn Fs) -> Outcome {
     drop(fs.open(&path("LOCK"), Open::Read)?);
     assert!(!other.try_lock()?, "only the holder frees it");
     drop(holder);
-    // A child that another test starts holds a copy of the real descriptor until it execs.
+    // A child process of another test holds a copy of the real descriptor until it execs.
     let start = std::time::Instant::now();
     while !other.try_lock()? {
         assert!(start.elapsed().as_secs() < 10, "the lock is never freed");

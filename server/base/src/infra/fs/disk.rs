@@ -1,9 +1,9 @@
 //! The real file system.
 //!
-//! The root is opened once and everything is reached from that descriptor, so nothing changes if a
-//! directory above it is renamed. No symlink is followed below the root: `openat2` refuses them in the
-//! kernel, and where it is missing the path is walked one name at a time. What is opened as a file must be
-//! a regular file. The root itself may be reached through symlinks: the operator chose it.
+//! The root is opened once and everything is reached from that descriptor, so renaming a directory above it changes
+//! nothing. No symlink is followed below the root: `openat2` refuses them in the kernel, and where it is missing the
+//! path is walked one name at a time. A path opened as a file must be a regular file. The root itself may be reached
+//! through symlinks, because the operator chose it.
 
 #![expect(clippy::disallowed_methods, reason = "this is the door they are replaced by")]
 
@@ -19,21 +19,21 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 use uuid::Uuid;
 
-use super::{Entry, File, Fs, Kind, Name, Open, Stat, StorePath};
+use super::{DirEntry, File, Fs, Kind, Name, Open, Stat, StorePath};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const DIR_MODE: Mode = Mode::from_raw_mode(0o700);
 const MODE_BITS: u32 = 0o7777;
 
-/// A directory only to reach names in it; needs no permission to read it.
+/// Flags of a directory used only to reach names in it; needs no permission to read it.
 const PARENT: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// A directory to list or sync.
+/// Flags of a directory to list or sync.
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Without `NONBLOCK` a pipe planted in place of a file would hang the open.
+/// Flags of a file to open. Without `NONBLOCK`, a pipe planted in place of a file would block the open.
 const ANY_FILE: OFlags =
     OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// How often an open that raced with a rename or a removal is tried again.
+/// Retries of an open that raced with a rename or a removal.
 const TRIES: usize = 100;
 
 /// The files below one directory of this machine.
@@ -41,15 +41,15 @@ const TRIES: usize = 100;
 pub struct DiskFs {
     root: OwnedFd,
     boot_id: String,
-    /// Whether `openat2` can be used; old kernels lack it and some sandboxes forbid it.
+    /// True if `openat2` is available; old kernels lack it and some sandboxes forbid it.
     openat2: bool,
-    /// A file without a name, to check the file system with after a directory was synced. Not every file system has them.
+    /// An unnamed file for [`check_alive`] after a sync of a directory; `None` if the file system has no such files.
     probe: Option<OwnedFd>,
 }
 
 impl DiskFs {
-    /// Makes the root directory, 0700, and the directories above it if they are missing. One that exists is
-    /// left as it is. Its entry is durable on return.
+    /// Creates the root directory, 0700, and missing directories above it. An existing root is left unchanged. Its
+    /// entry is durable on return.
     pub fn create(root: &Path) -> io::Result<()> {
         let missing: Vec<&Path> =
             root.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir()).collect();
@@ -61,7 +61,7 @@ impl DiskFs {
             }
             sync_entry(dir)?;
         }
-        // A crash may have come between the making and the sync of an earlier run.
+        // An earlier run may have crashed between the creation and the sync.
         match sync_entry(root) {
             Err(error) if missing.is_empty() && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
             result => result,
@@ -73,7 +73,7 @@ impl DiskFs {
         let root = retry_on_intr(|| rustix::fs::open(root, DIRECTORY, Mode::empty()))?;
         let openat2 = match openat2(root.as_fd(), ".", PARENT, Mode::empty()) {
             Ok(_) => true,
-            // A sandbox that does not know the call answers PERM.
+            // A sandbox that does not know the call returns PERM.
             Err(Errno::NOSYS | Errno::PERM) => false,
             Err(errno) => return Err(errno.into()),
         };
@@ -100,7 +100,7 @@ impl DiskFs {
         Ok(openat(from, last, flags, mode)?)
     }
 
-    /// The directory a path is in, and its last name.
+    /// Returns the directory that contains a path, and the last name of the path.
     fn parent<'a>(&self, path: &'a StorePath) -> io::Result<(Parent<'_>, &'a str)> {
         checked(path)?;
         let Some((parent, name)) = path.split() else {
@@ -126,7 +126,7 @@ impl DiskFs {
     fn open_new(&self, path: &StorePath) -> io::Result<DiskFile> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | ANY_FILE;
         let fd = self.open_at(path, flags, FILE_MODE)?;
-        // The umask may have taken the owner's own bits.
+        // The umask may have removed bits of the owner.
         retry_on_intr(|| rustix::fs::fchmod(&fd, FILE_MODE))?;
         Ok(DiskFile { fd })
     }
@@ -180,9 +180,9 @@ impl Fs for DiskFs {
         let renamed =
             retry_on_intr(|| rustix::fs::renameat_with(&from_dir, from, &to_dir, to, RenameFlags::NOREPLACE));
         match renamed {
-            // Not every file system knows the flag.
+            // Not every file system supports the flag.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                rename_after_a_look(from_dir.as_fd(), from, to_dir.as_fd(), to)
+                rename_after_check(from_dir.as_fd(), from, to_dir.as_fd(), to)
             }
             result => Ok(result?),
         }
@@ -209,12 +209,12 @@ impl Fs for DiskFs {
         Ok(retry_on_intr(|| rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR))?)
     }
 
-    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()> {
+    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(DirEntry) -> io::Result<()>) -> io::Result<()> {
         let dir = self.open_at(path, DIRECTORY, Mode::empty())?;
         for entry in Dir::read_from(&dir)? {
             let entry = entry?;
             let Some(name) = entry.file_name().to_str().ok().and_then(Name::parse) else { continue };
-            // Some file systems leave the kind out of the listing.
+            // Some file systems omit the type in the listing.
             let kind = if entry.file_type() == FileType::Unknown {
                 match rustix::fs::statat(&dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(stat) => kind_of(FileType::from_raw_mode(stat.st_mode)),
@@ -224,7 +224,7 @@ impl Fs for DiskFs {
             } else {
                 kind_of(entry.file_type())
             };
-            visit(Entry { name, kind })?;
+            visit(DirEntry { name, kind })?;
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ impl File for DiskFile {
         let mut buf = [io::IoSliceMut::new(buf)];
         match rustix::io::preadv2(&self.fd, &mut buf, offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Ok(Some(read)),
-            // Not in memory; or a file system that cannot tell.
+            // The data is not in memory, or the file system does not know.
             Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -314,14 +314,14 @@ impl File for DiskFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        // A length of zero is an error to fallocate.
+        // `fallocate` rejects a length of zero.
         if len > 0 {
             match retry_on_intr(|| rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), 0, len)) {
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.fill(len)?,
                 result => result?,
             }
         }
-        // It only ever makes a file longer.
+        // `fallocate` never shortens a file.
         if self.len()? == len { Ok(()) } else { self.truncate(len) }
     }
 
@@ -339,7 +339,7 @@ impl File for DiskFile {
         match retry_on_intr(|| rustix::fs::ioctl_ficlone(&self.fd, other)) {
             Ok(()) => Ok(true),
             Err(error @ (Errno::IO | Errno::NOSPC | Errno::DQUOT | Errno::ROFS)) => Err(error.into()),
-            // Whatever is wrong with sharing, the bytes can be copied.
+            // Whatever prevented sharing, the caller can copy the bytes.
             Err(_) => Ok(false),
         }
     }
@@ -358,7 +358,7 @@ impl File for DiskFile {
 }
 
 impl DiskFile {
-    /// Writes zeros from the end up to `len`, where blocks cannot be reserved otherwise.
+    /// Writes zeros from the end up to `len`, for file systems that cannot reserve blocks.
     fn fill(&self, len: u64) -> io::Result<()> {
         let zeros = [0_u8; 64 * 1024];
         let mut at = self.len()?;
@@ -371,7 +371,7 @@ impl DiskFile {
     }
 }
 
-/// The directory a name is looked up in.
+/// The directory that a name is resolved in.
 enum Parent<'a> {
     Root(BorrowedFd<'a>),
     Below(OwnedFd),
@@ -386,7 +386,7 @@ impl AsFd for Parent<'_> {
     }
 }
 
-/// The names of a path. A name fixed in the program was never parsed, and the last one of a path does not
+/// Validates the names of a path. Names fixed in the program were never parsed, and the last name of a path does not
 /// always pass through `openat2`.
 fn checked(path: &StorePath) -> io::Result<&[Name]> {
     let names = path.names();
@@ -399,7 +399,7 @@ fn checked(path: &StorePath) -> io::Result<&[Name]> {
 fn openat2(root: BorrowedFd<'_>, path: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     for _ in 1..TRIES {
-        // AGAIN: a rename somewhere on the machine came between, and the kernel cannot vouch for the path.
+        // AGAIN: a concurrent rename on the machine, after which the kernel cannot guarantee the path.
         match rustix::fs::openat2(root, path, flags, mode, resolve) {
             Err(Errno::INTR | Errno::AGAIN) => {}
             result => return result,
@@ -413,7 +413,7 @@ fn openat(parent: BorrowedFd<'_>, name: &Name, flags: OFlags, mode: Mode) -> Res
 }
 
 fn make_private(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
-    // By descriptor, so that the entry that was looked at is the one that is changed.
+    // The descriptor makes sure that the checked entry is the changed one.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = retry_on_intr(|| rustix::fs::openat(parent, name, flags, Mode::empty()))?;
     let stat = rustix::fs::fstat(&fd)?;
@@ -427,13 +427,13 @@ fn make_private(parent: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     if stat.st_mode & MODE_BITS == wanted.as_raw_mode() {
         return Ok(());
     }
-    // fchmod does not take such a descriptor, and a file without the read bit cannot be opened otherwise.
+    // `fchmod` rejects such a descriptor, and a file without the read bit cannot be opened in another way.
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     Ok(retry_on_intr(|| rustix::fs::chmod(&path, wanted))?)
 }
 
-/// The data directory has one owner, so nobody comes between the look and the rename.
-fn rename_after_a_look(
+/// Renames if the target does not exist. The check and the rename do not race: the data directory has one owner.
+fn rename_after_check(
     from_dir: BorrowedFd<'_>,
     from: &str,
     to_dir: BorrowedFd<'_>,
@@ -446,22 +446,22 @@ fn rename_after_a_look(
     }
 }
 
-/// Returns an error if the file system has given up, although a sync has just succeeded.
+/// Returns an error if the file system has stopped, although a sync has just succeeded.
 ///
-/// When ext4 aborts its journal, or XFS shuts down, a sync that waits for a transaction can return 0 although the transaction
-/// was dropped. Reserving a byte that is reserved already changes nothing, but has to begin a transaction, which such a file
-/// system refuses. It takes a few microseconds.
+/// When ext4 aborts its journal, or XFS shuts down, a sync that waits for a transaction can return 0 although the
+/// transaction was dropped. Reserving an already reserved byte changes nothing, but has to begin a transaction, which
+/// such a file system refuses. It takes a few microseconds.
 fn check_alive(fd: BorrowedFd<'_>) -> io::Result<()> {
     match retry_on_intr(|| rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, 1)) {
         Err(error @ (Errno::IO | Errno::ROFS | Errno::UCLEAN | Errno::SHUTDOWN | Errno::NODEV)) => {
             Err(error.into())
         }
-        // It need not be able to reserve anything.
+        // The file system may lack support for reservations.
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-/// Makes the entry of a directory in the one above it durable.
+/// Makes the entry of a directory in its parent durable.
 fn sync_entry(dir: &Path) -> io::Result<()> {
     let above = match dir.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -488,7 +488,7 @@ fn length(stat: &rustix::fs::Stat) -> io::Result<u64> {
 fn boot_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     match read.trim() {
-        // Unknown is never the same run, so nothing is trusted to be in the cache.
+        // An unknown boot is never the same as an earlier one, so no cache is trusted.
         "" => Uuid::now_v7().to_string(),
         id => id.to_owned(),
     }

@@ -1,4 +1,4 @@
-//! What the real layer owes beyond the others: no symlink is followed, and modes do not depend on the umask.
+//! Tests of the real layer only: it follows no symlink, and modes do not depend on the umask.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::infra::fs::conformance::{check, get, kind, path, put};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// The tree both ways: by `openat2` and by walking.
+/// Opens the tree both ways: with `openat2` and with the walk.
 fn both(root: &Path) -> io::Result<[Arc<dyn Fs>; 2]> {
     let fd = rustix::fs::open(root, DIRECTORY, Mode::empty())?;
     Ok([DiskFs::open(root)?, Arc::new(DiskFs { root: fd, boot_id: boot_id(), openat2: false, probe: None })])
@@ -24,7 +24,7 @@ fn mode(path: &Path) -> io::Result<u32> {
 }
 
 #[test]
-fn does_what_every_layer_does() -> Outcome {
+fn conforms_to_the_file_layer() -> Outcome {
     for way in 0..2 {
         let temp = TempDir::new()?;
         check(both(temp.path())?[way].as_ref())?;
@@ -34,7 +34,7 @@ fn does_what_every_layer_does() -> Outcome {
 
 #[test]
 fn this_kernel_resolves_in_one_call() -> Outcome {
-    // Without this the tests above would walk twice and not say so.
+    // Without this, the tests above might run the walk twice without notice.
     let temp = TempDir::new()?;
     assert!(format!("{:?}", DiskFs::open(temp.path())?).contains("openat2: true"));
     Ok(())
@@ -137,7 +137,7 @@ fn a_planted_pipe_neither_hangs_nor_opens() -> Outcome {
 }
 
 #[test]
-fn listing_tells_kinds_and_passes_over_odd_names() -> Outcome {
+fn listing_returns_types_and_skips_names_that_are_not_plain() -> Outcome {
     use std::os::unix::ffi::OsStrExt;
     let temp = TempDir::new()?;
     fs::create_dir(temp.path().join("dir"))?;
@@ -157,7 +157,7 @@ fn listing_tells_kinds_and_passes_over_odd_names() -> Outcome {
     Ok(())
 }
 
-/// The umask belongs to the process, and tests share one: each mask is tried in a child of its own.
+/// The umask belongs to the process, and tests share one: each mask is tested in a child process.
 #[test]
 fn modes_do_not_depend_on_the_umask() -> Outcome {
     const ROOT: &str = "CONTEXTSTORE_TEST_UMASK_ROOT";
@@ -195,7 +195,7 @@ fn modes_do_not_depend_on_the_umask() -> Outcome {
 }
 
 #[test]
-fn make_private_narrows_and_opening_does_not() -> Outcome {
+fn only_make_private_changes_modes() -> Outcome {
     let temp = TempDir::new()?;
     for fs in both(temp.path())? {
         for (name, wide, narrow) in [("file", 0o666, 0o600), ("dir", 0o755, 0o700), ("blind", 0o000, 0o600)] {
@@ -221,7 +221,7 @@ fn make_private_narrows_and_opening_does_not() -> Outcome {
 }
 
 #[test]
-fn the_root_is_made_once_and_kept() -> Outcome {
+fn the_root_is_created_once_and_kept() -> Outcome {
     let temp = TempDir::new()?;
     let root = temp.path().join("a/b");
     assert_eq!(kind(DiskFs::open(&root)), Some(io::ErrorKind::NotFound));
@@ -276,14 +276,14 @@ fn the_boot_id_is_the_kernels() -> Outcome {
 }
 
 #[test]
-fn where_no_flag_forbids_replacing_a_look_does() -> Outcome {
+fn without_the_rename_flag_a_check_prevents_replacing() -> Outcome {
     let temp = TempDir::new()?;
     let dir = rustix::fs::open(temp.path(), DIRECTORY, Mode::empty())?;
     fs::write(temp.path().join("a"), "a")?;
     symlink("nowhere", temp.path().join("b"))?;
-    let taken = rename_after_a_look(dir.as_fd(), "a", dir.as_fd(), "b");
+    let taken = rename_after_check(dir.as_fd(), "a", dir.as_fd(), "b");
     assert_eq!(kind(taken), Some(io::ErrorKind::AlreadyExists));
-    rename_after_a_look(dir.as_fd(), "a", dir.as_fd(), "c")?;
+    rename_after_check(dir.as_fd(), "a", dir.as_fd(), "c")?;
     assert_eq!(fs::read(temp.path().join("c"))?, b"a");
     Ok(())
 }

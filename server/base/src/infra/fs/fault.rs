@@ -1,8 +1,7 @@
 //! A layer over any other that counts the calls a disk can fail, and fails or dies at a chosen one.
 //!
-//! A sweep runs a story once to learn how many calls it makes, then once for each of them with a fault
-//! there. It can also break the protocol of the code above in a few named ways, so that the tests can be
-//! seen to notice.
+//! A sweep runs a story once to learn the number of its calls, then once per call with a fault there. The layer can
+//! also break the protocol of the code above in a few named ways, to prove that the tests notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -13,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fastrand::Rng;
 pub use rustix::io::Errno;
 
-use super::{Entry, File, Fs, Name, Open, Stat, StorePath};
+use super::{DirEntry, File, Fs, Name, Open, Stat, StorePath};
 
-/// What happens at an armed call.
+/// A fault at an armed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The call fails once. A write leaves the first half of its bytes; every other call has no effect.
@@ -23,7 +22,7 @@ pub enum Fault {
     /// The call and every later one fail, without effect. A write may leave a first part of its bytes; the
     /// seed decides whether and how much.
     Death {
-        /// For the same seed and call, the same part.
+        /// The seed of the written part: the same seed and call leave the same part.
         seed: u64,
     },
 }
@@ -31,13 +30,13 @@ pub enum Fault {
 /// A way to break the code above, for tests of the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
-    /// `sync_data` on files with this last name answers at once and does nothing.
+    /// `sync_data` on files with this last name returns at once and does nothing.
     SkipSync {
         /// The last name.
         file: &'static str,
     },
-    /// The result of a rewrite is put in place before the record of it: a write to `messages.jsonl` first
-    /// renames the waiting files beside it.
+    /// The result of a rewrite is renamed before its record is written: a write to `messages.jsonl` first renames the
+    /// waiting files beside it.
     RenameFirst,
 }
 
@@ -48,19 +47,19 @@ const LOG: &str = "messages.jsonl";
 /// A file system that fails on demand.
 #[derive(Debug)]
 pub struct FaultFs {
-    shared: Arc<Shared>,
+    state: Arc<FaultState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct FaultState {
     inner: Arc<dyn Fs>,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
-    plan: Mutex<Plan>,
+    schedule: Mutex<FaultSchedule>,
 }
 
 #[derive(Debug, Default)]
-struct Plan {
+struct FaultSchedule {
     calls: u64,
     armed: BTreeMap<u64, Fault>,
     dead: bool,
@@ -68,141 +67,141 @@ struct Plan {
     trace: Vec<String>,
     fired: Vec<String>,
     sabotage: Vec<Sabotage>,
-    /// Waiting files that [`Sabotage::RenameFirst`] has renamed and the code above not yet.
+    /// Waiting files that [`Sabotage::RenameFirst`] has renamed, but the code above has not yet.
     renamed: BTreeSet<StorePath>,
 }
 
-/// A call that is not let through.
-enum Refusal {
+/// The reason why a call is not forwarded.
+enum BlockedCall {
     Dead,
     Fault(Fault, u64),
 }
 
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Fault(Fault::Error(errno), _) => Self::from_raw_os_error(errno.raw_os_error()),
-            Refusal::Fault(Fault::Death { .. }, _) | Refusal::Dead => Self::other("dead"),
+impl From<BlockedCall> for io::Error {
+    fn from(blocked: BlockedCall) -> Self {
+        match blocked {
+            BlockedCall::Fault(Fault::Error(errno), _) => Self::from_raw_os_error(errno.raw_os_error()),
+            BlockedCall::Fault(Fault::Death { .. }, _) | BlockedCall::Dead => Self::other("dead"),
         }
     }
 }
 
 impl FaultFs {
-    /// A layer over `inner` that lets everything through until it is armed.
+    /// Creates a layer over `inner` that forwards everything until it is armed.
     pub fn new(inner: Arc<dyn Fs>) -> Arc<Self> {
-        let plan = Mutex::new(Plan::default());
+        let schedule = Mutex::new(FaultSchedule::default());
         let (bytes_read, bytes_written) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { shared: Arc::new(Shared { inner, bytes_read, bytes_written, plan }) })
+        Arc::new(Self { state: Arc::new(FaultState { inner, bytes_read, bytes_written, schedule }) })
     }
 
-    /// Sets what happens at the call with this number; the first is 0. Several can be armed.
+    /// Sets the fault at the call with this number; the first is 0. Several calls can be armed.
     pub fn arm(&self, at: u64, fault: Fault) {
-        self.shared.plan().armed.insert(at, fault);
+        self.state.schedule().armed.insert(at, fault);
     }
 
-    /// Forgets what is armed and has not happened. The dead stay dead.
+    /// Removes the armed faults that have not happened. A dead layer stays dead.
     pub fn disarm(&self) {
-        self.shared.plan().armed.clear();
+        self.state.schedule().armed.clear();
     }
 
-    /// Breaks the code above from now on.
+    /// Adds a sabotage from now on.
     pub fn sabotage(&self, sabotage: Sabotage) {
-        self.shared.plan().sabotage.push(sabotage);
+        self.state.schedule().sabotage.push(sabotage);
     }
 
-    /// How many calls were made that a disk could have failed. Those after a death do not count.
+    /// Returns the number of calls that a disk could have failed, without those after a death.
     pub fn calls(&self) -> u64 {
-        self.shared.plan().calls
+        self.state.schedule().calls
     }
 
-    /// Whether a death has happened.
+    /// Returns whether a death has happened.
     pub fn is_dead(&self) -> bool {
-        self.shared.plan().dead
+        self.state.schedule().dead
     }
 
-    /// The faults that have happened, as `call 17: sync_data running/x/messages.jsonl`.
+    /// Returns the faults that have happened, as `call 17: sync_data running/x/messages.jsonl`.
     pub fn fired(&self) -> Vec<String> {
-        self.shared.plan().fired.clone()
+        self.state.schedule().fired.clone()
     }
 
-    /// Starts or stops keeping a line for every call.
+    /// Starts or stops the trace of calls.
     pub fn record(&self, on: bool) {
-        self.shared.plan().recording = on;
+        self.state.schedule().recording = on;
     }
 
-    /// The lines kept, in the form of [`Self::fired`].
+    /// Returns the trace, in the form of [`Self::fired`].
     pub fn trace(&self) -> Vec<String> {
-        self.shared.plan().trace.clone()
+        self.state.schedule().trace.clone()
     }
 
-    /// Bytes of contents read.
+    /// Returns the bytes of contents read.
     pub fn bytes_read(&self) -> u64 {
-        self.shared.bytes_read.load(Ordering::Relaxed)
+        self.state.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// Bytes of contents written.
+    /// Returns the bytes of contents written.
     pub fn bytes_written(&self) -> u64 {
-        self.shared.bytes_written.load(Ordering::Relaxed)
+        self.state.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Starts counting anew: the next call is number 0. What is armed stays armed.
+    /// Resets the counters: the next call is number 0. Armed faults stay armed.
     pub fn reset_counts(&self) {
-        let mut plan = self.shared.plan();
-        plan.calls = 0;
-        plan.trace.clear();
-        plan.fired.clear();
-        self.shared.bytes_read.store(0, Ordering::Relaxed);
-        self.shared.bytes_written.store(0, Ordering::Relaxed);
+        let mut schedule = self.state.schedule();
+        schedule.calls = 0;
+        schedule.trace.clear();
+        schedule.fired.clear();
+        self.state.bytes_read.store(0, Ordering::Relaxed);
+        self.state.bytes_written.store(0, Ordering::Relaxed);
     }
 }
 
-impl Shared {
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+impl FaultState {
+    fn schedule(&self) -> MutexGuard<'_, FaultSchedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call and decides whether it is let through.
-    fn enter(&self, call: &str, path: &dyn Display) -> Result<(), Refusal> {
-        let mut plan = self.plan();
-        if plan.dead {
-            return Err(Refusal::Dead);
+    /// Counts a call and returns an error if it must not be forwarded.
+    fn enter(&self, call: &str, path: &dyn Display) -> Result<(), BlockedCall> {
+        let mut schedule = self.schedule();
+        if schedule.dead {
+            return Err(BlockedCall::Dead);
         }
-        let number = plan.calls;
-        plan.calls += 1;
-        let fault = plan.armed.remove(&number);
-        if plan.recording {
-            plan.trace.push(format!("call {number}: {call} {path}"));
+        let number = schedule.calls;
+        schedule.calls += 1;
+        let fault = schedule.armed.remove(&number);
+        if schedule.recording {
+            schedule.trace.push(format!("call {number}: {call} {path}"));
         }
         let Some(fault) = fault else { return Ok(()) };
-        plan.fired.push(format!("call {number}: {call} {path}"));
-        plan.dead = matches!(fault, Fault::Death { .. });
-        Err(Refusal::Fault(fault, number))
+        schedule.fired.push(format!("call {number}: {call} {path}"));
+        schedule.dead = matches!(fault, Fault::Death { .. });
+        Err(BlockedCall::Fault(fault, number))
     }
 
     fn alive(&self) -> io::Result<()> {
-        if self.plan().dead { Err(Refusal::Dead.into()) } else { Ok(()) }
+        if self.schedule().dead { Err(BlockedCall::Dead.into()) } else { Ok(()) }
     }
 
     fn sabotaged(&self, sabotage: Sabotage) -> bool {
-        self.plan().sabotage.contains(&sabotage)
+        self.schedule().sabotage.contains(&sabotage)
     }
 
-    /// Puts the waiting files of a directory in place before their time.
+    /// Renames the waiting files of a directory too early.
     fn rename_waiting(&self, dir: &StorePath) -> io::Result<()> {
         for name in WAITING {
             let waiting = dir.join(name.with_suffix(".next"));
             if self.inner.stat(&waiting)?.is_some() {
                 self.inner.rename(&waiting, &dir.join(name))?;
-                self.plan().renamed.insert(waiting);
+                self.schedule().renamed.insert(waiting);
             }
         }
         Ok(())
     }
 
-    /// The answer to a rename; one that sabotage has made already is as good as done.
+    /// Returns the result of a rename; one that the sabotage has made already succeeds.
     fn renamed(&self, from: &StorePath, result: io::Result<()>) -> io::Result<()> {
         match result {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && self.plan().renamed.remove(from) => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.schedule().renamed.remove(from) => {
                 Ok(())
             }
             result => result,
@@ -212,75 +211,75 @@ impl Shared {
 
 impl Fs for FaultFs {
     fn open(&self, path: &StorePath, how: Open) -> io::Result<Arc<dyn File>> {
-        self.shared.enter("open", path)?;
-        let inner = self.shared.inner.open(path, how)?;
-        Ok(Arc::new(FaultFile { shared: Arc::clone(&self.shared), path: path.clone(), inner }))
+        self.state.enter("open", path)?;
+        let inner = self.state.inner.open(path, how)?;
+        Ok(Arc::new(FaultFile { state: Arc::clone(&self.state), path: path.clone(), inner }))
     }
 
     fn create_dir(&self, path: &StorePath) -> io::Result<()> {
-        self.shared.enter("create_dir", path)?;
-        self.shared.inner.create_dir(path)
+        self.state.enter("create_dir", path)?;
+        self.state.inner.create_dir(path)
     }
 
     fn rename(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
-        self.shared.enter("rename", &format_args!("{from} to {to}"))?;
-        self.shared.renamed(from, self.shared.inner.rename(from, to))
+        self.state.enter("rename", &format_args!("{from} to {to}"))?;
+        self.state.renamed(from, self.state.inner.rename(from, to))
     }
 
     fn rename_new(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
-        self.shared.enter("rename_new", &format_args!("{from} to {to}"))?;
-        self.shared.renamed(from, self.shared.inner.rename_new(from, to))
+        self.state.enter("rename_new", &format_args!("{from} to {to}"))?;
+        self.state.renamed(from, self.state.inner.rename_new(from, to))
     }
 
     fn hard_link(&self, from: &StorePath, to: &StorePath) -> io::Result<()> {
-        self.shared.enter("hard_link", &format_args!("{from} to {to}"))?;
-        self.shared.inner.hard_link(from, to)
+        self.state.enter("hard_link", &format_args!("{from} to {to}"))?;
+        self.state.inner.hard_link(from, to)
     }
 
     fn remove_file(&self, path: &StorePath) -> io::Result<()> {
-        self.shared.enter("remove_file", path)?;
-        self.shared.inner.remove_file(path)
+        self.state.enter("remove_file", path)?;
+        self.state.inner.remove_file(path)
     }
 
     fn remove_dir(&self, path: &StorePath) -> io::Result<()> {
-        self.shared.enter("remove_dir", path)?;
-        self.shared.inner.remove_dir(path)
+        self.state.enter("remove_dir", path)?;
+        self.state.inner.remove_dir(path)
     }
 
-    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()> {
-        self.shared.enter("list", path)?;
-        self.shared.inner.list(path, visit)
+    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(DirEntry) -> io::Result<()>) -> io::Result<()> {
+        self.state.enter("list", path)?;
+        self.state.inner.list(path, visit)
     }
 
     fn stat(&self, path: &StorePath) -> io::Result<Option<Stat>> {
-        self.shared.enter("stat", path)?;
-        self.shared.inner.stat(path)
+        self.state.enter("stat", path)?;
+        self.state.inner.stat(path)
     }
 
     fn sync_dir(&self, path: &StorePath) -> io::Result<()> {
-        self.shared.enter("sync_dir", path)?;
-        self.shared.inner.sync_dir(path)
+        self.state.enter("sync_dir", path)?;
+        self.state.inner.sync_dir(path)
     }
 
     fn make_private(&self, path: &StorePath) -> io::Result<()> {
-        self.shared.enter("make_private", path)?;
-        self.shared.inner.make_private(path)
+        self.state.enter("make_private", path)?;
+        self.state.inner.make_private(path)
     }
 
     fn free_bytes(&self) -> io::Result<u64> {
-        self.shared.enter("free_bytes", &StorePath::ROOT)?;
-        self.shared.inner.free_bytes()
+        self.state.enter("free_bytes", &StorePath::ROOT)?;
+        self.state.inner.free_bytes()
     }
 
     fn boot_id(&self) -> String {
-        self.shared.inner.boot_id()
+        self.state.inner.boot_id()
     }
 }
 
 #[derive(Debug)]
 struct FaultFile {
-    shared: Arc<Shared>,
-    /// Where it was opened; a later rename does not change it.
+    state: Arc<FaultState>,
+    /// The path at the time of opening; a later rename does not change it.
     path: StorePath,
     inner: Arc<dyn File>,
 }
@@ -292,57 +291,57 @@ impl FaultFile {
 
     fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.inner.write_all_at(buf, offset)?;
-        self.shared.bytes_written.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        self.state.bytes_written.fetch_add(buf.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 }
 
 impl File for FaultFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.shared.enter("read_at", &self.path)?;
+        self.state.enter("read_at", &self.path)?;
         let read = self.inner.read_at(buf, offset)?;
-        self.shared.bytes_read.fetch_add(read as u64, Ordering::Relaxed);
+        self.state.bytes_read.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        let refusal = match self.shared.enter("write_all_at", &self.path) {
+        let blocked = match self.state.enter("write_all_at", &self.path) {
             Ok(()) => {
-                if self.is_named(LOG) && self.shared.sabotaged(Sabotage::RenameFirst) {
-                    self.shared.rename_waiting(&self.path.parent())?;
+                if self.is_named(LOG) && self.state.sabotaged(Sabotage::RenameFirst) {
+                    self.state.rename_waiting(&self.path.parent())?;
                 }
                 return self.write(buf, offset);
             }
-            Err(refusal) => refusal,
+            Err(blocked) => blocked,
         };
-        let part = match refusal {
-            Refusal::Dead => 0,
-            Refusal::Fault(Fault::Error(_), _) => buf.len() / 2,
-            Refusal::Fault(Fault::Death { seed }, number) => {
+        let part = match blocked {
+            BlockedCall::Dead => 0,
+            BlockedCall::Fault(Fault::Error(_), _) => buf.len() / 2,
+            BlockedCall::Fault(Fault::Death { seed }, number) => {
                 let mut rng = Rng::with_seed(seed ^ number.rotate_left(32));
                 if rng.bool() { rng.usize(..=buf.len()) } else { 0 }
             }
         };
         if part > 0 {
-            // Should this fail too, it is the refusal that is told.
+            // If this write fails too, the caller still gets the fault.
             let _ = self.write(buf.get(..part).unwrap_or_default(), offset);
         }
-        Err(refusal.into())
+        Err(blocked.into())
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.shared.enter("truncate", &self.path)?;
+        self.state.enter("truncate", &self.path)?;
         self.inner.truncate(len)
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.shared.enter("allocate", &self.path)?;
+        self.state.enter("allocate", &self.path)?;
         self.inner.allocate(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.shared.enter("sync_data", &self.path)?;
-        let skipped = self.shared.plan().sabotage.iter().any(|sabotage| match sabotage {
+        self.state.enter("sync_data", &self.path)?;
+        let skipped = self.state.schedule().sabotage.iter().any(|sabotage| match sabotage {
             Sabotage::SkipSync { file } => self.is_named(file),
             Sabotage::RenameFirst => false,
         });
@@ -350,12 +349,12 @@ impl File for FaultFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.shared.enter("len", &self.path)?;
+        self.state.enter("len", &self.path)?;
         self.inner.len()
     }
 
     fn try_lock(&self) -> io::Result<bool> {
-        self.shared.alive()?;
+        self.state.alive()?;
         self.inner.try_lock()
     }
 }

@@ -1,4 +1,4 @@
-//! That a fault happens where it was armed, once, and leaves what it says.
+//! Tests that a fault happens once, where it was armed, and leaves the documented state.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 type Layers = (Arc<SimFs>, Arc<FaultFs>, Arc<dyn File>);
 
-/// Every call that counts, each of them once; the file it opens comes first.
+/// Runs each counted call once; opening the file comes first.
 fn every_call(fs: &dyn Fs, file: &dyn File) -> Vec<io::Result<()>> {
     vec![
         fs.open(&path("f"), Open::Read).map(drop),
@@ -45,7 +45,7 @@ fn prepared() -> io::Result<Layers> {
 }
 
 #[test]
-fn lets_everything_through_until_armed() -> Outcome {
+fn forwards_every_call_until_armed() -> Outcome {
     check(FaultFs::new(SimFs::new()).as_ref())?;
     let temp = tempfile::TempDir::new()?;
     check(FaultFs::new(DiskFs::open(temp.path())?).as_ref())
@@ -69,7 +69,7 @@ fn every_call_is_counted_and_named() -> Outcome {
 }
 
 #[test]
-fn an_error_comes_once_at_its_call_and_has_no_effect() -> Outcome {
+fn an_error_happens_once_at_its_call_and_has_no_effect() -> Outcome {
     for (errno, expected) in [(Errno::IO, 5), (Errno::NOSPC, 28)] {
         for at in 0..17 {
             let (sim, fs, file) = prepared()?;
@@ -140,7 +140,7 @@ fn after_death_nothing_has_an_effect() -> Outcome {
 }
 
 #[test]
-fn death_in_a_write_leaves_any_first_part() -> Outcome {
+fn death_in_a_write_leaves_any_prefix() -> Outcome {
     let mut seen = BTreeSet::new();
     for seed in 0..100 {
         let (sim, fs, file) = prepared()?;
@@ -154,7 +154,7 @@ fn death_in_a_write_leaves_any_first_part() -> Outcome {
 }
 
 #[test]
-fn a_skipped_sync_is_not_told() -> Outcome {
+fn a_skipped_sync_reports_success() -> Outcome {
     let (sim, fs, file) = prepared()?;
     fs.sabotage(Sabotage::SkipSync { file: "f" });
     let other = fs.open(&path("a"), Open::Write)?;
@@ -169,7 +169,7 @@ fn a_skipped_sync_is_not_told() -> Outcome {
 }
 
 #[test]
-fn a_rewrite_can_be_turned_round() -> Outcome {
+fn sabotage_renames_before_the_record() -> Outcome {
     let sim = SimFs::new();
     for (file, bytes) in
         [("messages.jsonl", "m"), ("current.jsonl", "old"), ("current.jsonl.next", "new"), ("other", "")]

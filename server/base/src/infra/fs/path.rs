@@ -1,4 +1,4 @@
-//! Paths inside a data directory, made of checked names only.
+//! Paths inside a data directory, which consist of checked names only.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,39 +10,39 @@ use uuid::Uuid;
 pub struct Name(Cow<'static, str>);
 
 impl Name {
-    /// A name fixed in the program.
+    /// Creates a name that is fixed in the program.
     pub const fn fixed(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// A name read from a directory; `None` if it could leave it.
+    /// Parses a name read from a directory; `None` if it could leave the directory.
     pub fn parse(name: &str) -> Option<Self> {
         let plain = !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
         plain.then(|| Self(Cow::Owned(name.to_owned())))
     }
 
-    /// This name with a suffix fixed in the program (`messages.jsonl` → `messages.jsonl.next`).
+    /// Appends a suffix that is fixed in the program (`messages.jsonl` → `messages.jsonl.next`).
     pub fn with_suffix(&self, suffix: &'static str) -> Self {
         Self(Cow::Owned(format!("{}{suffix}", self.0)))
     }
 
-    /// This name with a prefix fixed in the program.
+    /// Prepends a prefix that is fixed in the program.
     pub fn with_prefix(&self, prefix: &'static str) -> Self {
         Self(Cow::Owned(format!("{prefix}{}", self.0)))
     }
 
-    /// Bytes as hex digits, with a prefix fixed in the program.
+    /// Formats bytes as hex digits, with a prefix that is fixed in the program.
     pub fn hex(prefix: &'static str, bytes: &[u8]) -> Self {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Self(Cow::Owned(format!("{prefix}{digits}")))
     }
 
-    /// This name with a number behind it (`x` → `x.2`).
+    /// Appends a number (`x` → `x.2`).
     pub fn numbered(&self, number: u64) -> Self {
         Self(Cow::Owned(format!("{}.{number}", self.0)))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -65,10 +65,10 @@ impl fmt::Display for Name {
 pub struct StorePath(Vec<Name>);
 
 impl StorePath {
-    /// The data directory itself.
+    /// The data directory.
     pub const ROOT: Self = Self(Vec::new());
 
-    /// A path one level down.
+    /// Appends a name.
     #[must_use]
     pub fn join(&self, name: impl Into<Name>) -> Self {
         let mut names = Vec::with_capacity(self.0.len() + 1);
@@ -77,19 +77,19 @@ impl StorePath {
         Self(names)
     }
 
-    /// The directory a path is in and its last name; `None` for the root.
+    /// Splits a path into its directory and its last name; `None` for the root.
     pub fn split(&self) -> Option<(Self, &Name)> {
         let (last, parents) = self.0.split_last()?;
         Some((Self(parents.to_vec()), last))
     }
 
-    /// The directory a path is in; the root's is itself.
+    /// Returns the directory of a path; the root's is itself.
     #[must_use]
     pub fn parent(&self) -> Self {
         self.split().map_or(Self::ROOT, |(parent, _)| parent)
     }
 
-    /// The names from the root down.
+    /// Returns the names from the root down.
     pub fn names(&self) -> &[Name] {
         &self.0
     }

@@ -1,12 +1,12 @@
 //! A file system in memory that forgets what was not synced.
 //!
-//! It is as forgetful as POSIX lets a disk be and more than any one real file system: of unsynced contents
-//! each page survives or not on its own, the length may run ahead of them, and of the changes to each
-//! directory any prefix survives. Syncing a file does not save its name. What it does not do: hand out an
-//! older version of a page that was written twice since the last sync, or tear a page.
+//! It forgets as much as POSIX allows, and more than any one real file system: each unsynced page survives or not on
+//! its own, the length may run ahead of the pages, and of the changes to each directory any prefix survives. Syncing
+//! a file does not save its name. Two things are not simulated: an older version of a page that was written twice
+//! since the last sync, and a torn page.
 //!
-//! [`SimFs::crash`] and [`SimFs::kill`] answer a new file system and leave the old one dead, so a thread
-//! left over from before cannot write into what comes after.
+//! [`SimFs::crash`] and [`SimFs::kill`] return a new file system and leave the old one dead, so that a leftover
+//! thread cannot write to the new one.
 
 #![expect(clippy::disallowed_methods, reason = "exports to a directory of the test's")]
 
@@ -25,41 +25,41 @@ use fastrand::Rng;
 use rustix::io::Errno;
 
 use super::super::net::user_id;
-use super::{Entry, File, Fs, Kind, Open, Stat, StorePath};
+use super::{DirEntry, File, Fs, Kind, Open, Stat, StorePath};
 use file::SimFile;
 use pages::Pages;
-use tree::{DirNode, FileNode, Node, Tree};
+use tree::{DirNode, FileNode, Node, SimTree};
 
-/// What is free on a disk of no set size.
+/// Free bytes of a disk without a set capacity.
 const PLENTY: u64 = 1 << 40;
 
-/// A simulated disk and the run of the operating system that uses it.
+/// A simulated disk and the boot of the operating system that uses it.
 pub struct SimFs {
-    shared: Arc<Shared>,
+    shared: Arc<SimState>,
 }
 
-/// What the file system and its handles share.
-struct Shared {
+/// The state that the file system and its handles share.
+struct SimState {
     /// `None` after death.
-    live: Mutex<Option<Live>>,
+    live: Mutex<Option<LiveDisk>>,
 }
 
-struct Live {
-    tree: Tree,
+struct LiveDisk {
+    tree: SimTree,
     boot: u64,
     capacity: Option<u64>,
     read_only: bool,
     failing_syncs: u64,
     next_handle: u64,
-    /// Which handle holds the lock of which file.
+    /// The handle that holds the lock, by file.
     locks: HashMap<u64, u64>,
 }
 
 impl SimFs {
-    /// An empty disk of no set size.
+    /// Creates an empty disk without a set capacity.
     pub fn new() -> Arc<Self> {
-        Self::with(Live {
-            tree: Tree::new(),
+        Self::with(LiveDisk {
+            tree: SimTree::new(),
             boot: 1,
             capacity: None,
             read_only: false,
@@ -69,12 +69,12 @@ impl SimFs {
         })
     }
 
-    fn with(live: Live) -> Arc<Self> {
-        Arc::new(Self { shared: Arc::new(Shared { live: Mutex::new(Some(live)) }) })
+    fn with(live: LiveDisk) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::new(SimState { live: Mutex::new(Some(live)) }) })
     }
 
-    /// A power cut: answers what survived, under a new boot id, and leaves this one dead. The same seed on
-    /// the same state answers the same.
+    /// Simulates a power cut: returns what survived, under a new boot id, and leaves this one dead. The same seed and
+    /// state give the same result.
     ///
     /// # Panics
     /// If this one is dead already: the test has lost track of its disk.
@@ -83,7 +83,8 @@ impl SimFs {
         Self::with(self.die().survivor(seed))
     }
 
-    /// What [`Self::crash`] would answer; this one lives on. Many seeds can be tried at one moment.
+    /// Returns the result of [`Self::crash`] and leaves this one alive, so that tests can try many seeds at one
+    /// moment.
     ///
     /// # Panics
     /// If this one is dead.
@@ -94,8 +95,8 @@ impl SimFs {
         Self::with(live.survivor(seed))
     }
 
-    /// The death of the process: answers a file system with everything written still there, synced or not,
-    /// under the same boot id and with no lock held, and leaves this one dead.
+    /// Simulates the death of the process: returns a file system with everything written, synced or not, under the
+    /// same boot id and without locks, and leaves this one dead.
     ///
     /// # Panics
     /// If this one is dead already.
@@ -106,34 +107,34 @@ impl SimFs {
         Self::with(live)
     }
 
-    fn die(&self) -> Live {
+    fn die(&self) -> LiveDisk {
         let Some(live) = self.shared.locked().take() else { panic!("this simulated disk is dead") };
         live
     }
 
-    /// Sets how many bytes of files fit; over it writes fail with `StorageFull`.
+    /// Sets the capacity in bytes of files; writes beyond it fail with `StorageFull`.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.shared.configure(|live| live.capacity = bytes);
     }
 
-    /// Makes every change fail with `ReadOnlyFilesystem`, or lets it pass again.
+    /// Makes every change fail with `ReadOnlyFilesystem`, or allows changes again.
     pub fn set_read_only(&self, read_only: bool) {
         self.shared.configure(|live| live.read_only = read_only);
     }
 
-    /// Makes the next `sync_data` fail with EIO the way Linux does: the unsynced pages of that file can
-    /// still be read, but no later sync writes them unless they are written again.
+    /// Makes the next `sync_data` fail with EIO as on Linux: the unsynced pages of that file stay readable, but later
+    /// syncs skip them unless they are written again.
     pub fn fail_next_sync(&self) {
         self.shared.configure(|live| live.failing_syncs += 1);
     }
 
-    /// The contents of a file as a process would read them; `None` if there is no such file.
+    /// Returns the contents of a file as a process would read them; `None` if it does not exist.
     pub fn read_file(&self, path: &StorePath) -> Option<Vec<u8>> {
         self.shared.with(|live| Ok(live.file(path)?.pages().data().to_vec())).ok()
     }
 
-    /// Puts a file on the disk, durable at once, and makes the directories it is in. Other pending changes
-    /// of these become durable too. Neither the capacity nor read-only stops it.
+    /// Writes a durable file, and creates its directories. Other pending changes of these directories become durable
+    /// too. Ignores the capacity and the read-only state.
     pub fn write_file(&self, path: &StorePath, bytes: &[u8]) -> io::Result<()> {
         self.shared.with(|live| {
             let mut dir = StorePath::ROOT;
@@ -152,8 +153,8 @@ impl SimFs {
         })
     }
 
-    /// Takes a file or a whole directory off the disk, durable at once. Nothing there is no error. Other
-    /// pending changes of the directories above become durable too.
+    /// Removes a file or a whole directory durably; a missing one is no error. Other pending changes of the
+    /// directories above become durable too.
     pub fn remove(&self, path: &StorePath) -> io::Result<()> {
         self.shared.with(|live| match live.tree.detach(path) {
             Ok(()) => live.sync_up(path),
@@ -162,7 +163,7 @@ impl SimFs {
         })
     }
 
-    /// Writes the tree to a real directory, for a look at what a failed test left.
+    /// Writes the tree to a real directory, to inspect it after a failed test.
     pub fn export(&self, to: &Path) -> io::Result<()> {
         self.shared.with(|live| export(&*live.tree.dir(&StorePath::ROOT)?, to))
     }
@@ -174,24 +175,24 @@ impl fmt::Debug for SimFs {
     }
 }
 
-impl Shared {
-    fn locked(&self) -> MutexGuard<'_, Option<Live>> {
+impl SimState {
+    fn locked(&self) -> MutexGuard<'_, Option<LiveDisk>> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs one call as a whole, so that no call is half done when the file system dies.
-    fn with<T>(&self, call: impl FnOnce(&mut Live) -> io::Result<T>) -> io::Result<T> {
+    /// Runs one call under the lock, so that no call is half done when the file system dies.
+    fn with<T>(&self, call: impl FnOnce(&mut LiveDisk) -> io::Result<T>) -> io::Result<T> {
         call(self.locked().as_mut().ok_or_else(|| io::Error::other("dead"))?)
     }
 
-    fn configure(&self, set: impl FnOnce(&mut Live)) {
+    fn configure(&self, set: impl FnOnce(&mut LiveDisk)) {
         if let Some(live) = self.locked().as_mut() {
             set(live);
         }
     }
 }
 
-impl Live {
+impl LiveDisk {
     fn survivor(&self, seed: u64) -> Self {
         Self {
             tree: self.tree.survivor(&mut Rng::with_seed(seed)),
@@ -237,7 +238,7 @@ impl Live {
         Ok(file)
     }
 
-    /// Syncs the directories from the one a path is in up to the root.
+    /// Syncs the directories from that of a path up to the root.
     fn sync_up(&mut self, path: &StorePath) -> io::Result<()> {
         let mut dir = path.clone();
         while let Some((parent, _)) = dir.split() {
@@ -308,13 +309,16 @@ impl Fs for SimFs {
         })
     }
 
-    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(Entry) -> io::Result<()>) -> io::Result<()> {
-        let entries: Vec<Entry> = self.shared.with(|live| {
+    fn list(&self, path: &StorePath, visit: &mut dyn FnMut(DirEntry) -> io::Result<()>) -> io::Result<()> {
+        let entries: Vec<DirEntry> = self.shared.with(|live| {
             let dir = live.tree.dir(path)?;
             let entries = dir.live();
-            Ok(entries.iter().map(|(name, node)| Entry { name: name.clone(), kind: node.kind() }).collect())
+            Ok(entries
+                .iter()
+                .map(|(name, node)| DirEntry { name: name.clone(), kind: node.kind() })
+                .collect())
         })?;
-        // Not under the lock: the visitor may call back.
+        // Visits without the lock, because the visitor may call back.
         entries.into_iter().try_for_each(visit)
     }
 

@@ -1,4 +1,4 @@
-//! That the simulated disk forgets all it may and nothing it must not.
+//! Tests that the simulated disk forgets all it may and nothing it must not.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 const SEEDS: u64 = 300;
 
-/// Which of the paths are there after a crash, for every seed.
+/// Returns the paths that exist after a crash, for every seed.
 fn outcomes(fs: &SimFs, paths: &[&'static str]) -> BTreeSet<String> {
     (0..SEEDS)
         .map(|seed| {
@@ -26,12 +26,12 @@ fn set<const N: usize>(outcomes: [&str; N]) -> BTreeSet<String> {
 }
 
 #[test]
-fn does_what_every_layer_does() -> Outcome {
+fn conforms_to_the_file_layer() -> Outcome {
     check(SimFs::new().as_ref())
 }
 
 #[test]
-fn what_was_synced_survives_every_crash() -> Outcome {
+fn synced_data_survives_every_crash() -> Outcome {
     let fs = SimFs::new();
     fs.create_dir(&path("d"))?;
     put(fs.as_ref(), &path("d/f"), b"kept")?;
@@ -93,13 +93,13 @@ fn each_directory_keeps_a_prefix_of_its_changes() -> Outcome {
 }
 
 #[test]
-fn a_rename_between_directories_is_in_both_or_in_neither() -> Outcome {
+fn a_rename_between_directories_survives_in_both_or_in_neither() -> Outcome {
     let fs = SimFs::new();
     fs.write_file(&path("a/f"), b"old")?;
     fs.write_file(&path("b/other"), b"")?;
     fs.rename(&path("a/f"), &path("b/f"))?;
     assert_eq!(outcomes(&fs, &["a/f", "b/f"]), set(["a/f", "b/f"]));
-    // Syncing one side is enough, and takes along what went before on the other.
+    // Syncing one directory is enough, and includes earlier changes of the other.
     fs.open(&path("b/later"), Open::New)?;
     fs.sync_dir(&path("a"))?;
     assert_eq!(outcomes(&fs, &["a/f", "b/f", "b/later"]), set(["b/f", "b/f b/later"]));
@@ -107,7 +107,7 @@ fn a_rename_between_directories_is_in_both_or_in_neither() -> Outcome {
 }
 
 #[test]
-fn a_sync_takes_along_what_its_renames_stand_on() -> Outcome {
+fn a_sync_includes_the_changes_that_its_renames_depend_on() -> Outcome {
     let fs = SimFs::new();
     for dir in ["a", "b", "c"] {
         fs.create_dir(&path(dir))?;
@@ -150,7 +150,7 @@ fn a_removal_may_be_undone_until_it_is_synced() -> Outcome {
 }
 
 #[test]
-fn a_kill_keeps_what_was_written_and_still_forgets_it_at_a_later_crash() -> Outcome {
+fn a_kill_keeps_unsynced_writes_which_a_later_crash_can_lose() -> Outcome {
     let fs = SimFs::new();
     put(fs.as_ref(), &path("f"), b"x")?;
     let killed = fs.kill();
@@ -162,7 +162,7 @@ fn a_kill_keeps_what_was_written_and_still_forgets_it_at_a_later_crash() -> Outc
 }
 
 #[test]
-fn the_dead_can_do_nothing() -> Outcome {
+fn every_call_fails_after_death() -> Outcome {
     for kill in [true, false] {
         let old = SimFs::new();
         old.write_file(&path("d/f"), b"x")?;
@@ -202,7 +202,7 @@ fn the_dead_can_do_nothing() -> Outcome {
 }
 
 #[test]
-fn a_full_disk_takes_what_fits_and_heals() -> Outcome {
+fn a_full_disk_writes_what_fits_and_recovers() -> Outcome {
     let fs = SimFs::new();
     fs.write_file(&path("ballast"), &[0; 6])?;
     fs.set_capacity(Some(10));
@@ -249,7 +249,7 @@ fn a_read_only_disk_can_be_read_and_not_changed() -> Outcome {
 }
 
 #[test]
-fn a_failed_sync_is_told_once_and_its_pages_are_lost() -> Outcome {
+fn a_failed_sync_is_reported_once_and_its_pages_are_lost() -> Outcome {
     let fs = SimFs::new();
     fs.write_file(&path("f"), b"-")?;
     let file = fs.open(&path("f"), Open::Write)?;
@@ -298,7 +298,7 @@ fn the_same_seed_leaves_the_same_disk() -> Outcome {
 }
 
 #[test]
-fn files_put_and_taken_by_a_test_are_durable() -> Outcome {
+fn write_file_and_remove_are_durable() -> Outcome {
     let fs = SimFs::new();
     fs.write_file(&path("a/b/c"), b"1")?;
     fs.write_file(&path("a/b/c"), b"2")?;

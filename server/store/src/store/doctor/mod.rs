@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::infra::fs::{Entry, Kind, Name, StorePath};
+use crate::infra::fs::{DirEntry, Kind, Name, StorePath};
 use crate::model::{Health, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
 
 use super::env::{Env, StoreOptions};
@@ -293,7 +293,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn entries(&self, dir: &StorePath) -> Result<Vec<Entry>, StoreError> {
+    fn entries(&self, dir: &StorePath) -> Result<Vec<DirEntry>, StoreError> {
         let mut entries = Vec::new();
         let listed = self.env.fs.list(dir, &mut |entry| {
             entries.push(entry);
@@ -303,7 +303,7 @@ impl Doctor<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             listed => listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?,
         }
-        entries.sort_by(|a: &Entry, b: &Entry| a.name.cmp(&b.name));
+        entries.sort_by(|a: &DirEntry, b: &DirEntry| a.name.cmp(&b.name));
         Ok(entries)
     }
 

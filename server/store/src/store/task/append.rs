@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
 use crate::log::{Appended, Digest, Head};
-use crate::mask::Found;
+use crate::mask::MaskCounts;
 use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
 
 use super::compression_attempt::CompressionAttempt;
@@ -41,7 +41,7 @@ pub struct AppendOutcome {
     /// `task_source` of the task's key.
     pub source: Arc<str>,
     /// What was masked in it.
-    pub masked: Found,
+    pub masked: MaskCounts,
 }
 
 /// An append with all that can be done before the task's lock is taken.
@@ -50,7 +50,7 @@ pub(crate) struct Prepared<'a> {
     caller: &'a Caller,
     /// With secrets replaced.
     message: Cow<'a, NewMessage>,
-    masked: Found,
+    masked: MaskCounts,
     /// As the task's counter counts them.
     tokens: u64,
     body: String,
@@ -61,7 +61,7 @@ impl Task {
     /// Masks a message, makes its body, checks its size and counts its tokens.
     pub(crate) fn prepare<'a>(&self, append: &'a Append) -> Result<Prepared<'a>, StoreError> {
         let Append { message, caller } = append;
-        let mut masked = Found::default();
+        let mut masked = MaskCounts::default();
         let message = masking::message(&self.env.options.masker, message, &mut masked);
         let body = message_body(&message, caller.request_id.as_ref());
         let limit = self.env.options.max_message_bytes;

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{Fs, Open, StorePath};
 use crate::log::{Digest, Head, LogKind, LogWriter, RecordState, Signal};
-use crate::mask::Found;
+use crate::mask::MaskCounts;
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
 
 use super::visibility::{RecordSnapshot, Visibility};
@@ -22,7 +22,7 @@ pub struct Recorded {
     /// Whether a call with the same id had recorded it before.
     pub duplicate: bool,
     /// What was masked in it.
-    pub masked: Found,
+    pub masked: MaskCounts,
 }
 
 /// One of the two logs.
@@ -111,7 +111,7 @@ impl Task {
     /// Records a tool call.
     pub(crate) fn record_tool_call(&self, call: &ToolCall, caller: &Caller) -> Result<Recorded, StoreError> {
         call.validate()?;
-        let mut masked = Found::default();
+        let mut masked = MaskCounts::default();
         let call = masking::tool_call(&self.env.options.masker, call, &mut masked);
         let body = call.body().map_err(|error| StoreError::io("recording a tool call", error.into()))?;
         self.check_size(call.largest_field(), &body)?;
@@ -121,7 +121,7 @@ impl Task {
     /// Appends a plan.
     pub(crate) fn append_plan(&self, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
         plan.validate()?;
-        let mut masked = Found::default();
+        let mut masked = MaskCounts::default();
         let plan = masking::plan(&self.env.options.masker, plan, &mut masked);
         let body = plan.body().map_err(|error| StoreError::io("appending a plan", error.into()))?;
         self.check_size("plan_content_json", &body)?;
@@ -148,7 +148,7 @@ impl Task {
         kind: LogKind,
         body: &str,
         caller: &Caller,
-        masked: Found,
+        masked: MaskCounts,
     ) -> Result<Recorded, StoreError> {
         let body = with_request_id(body, caller.request_id.as_ref());
         let digest = Digest::of(&[&body]);

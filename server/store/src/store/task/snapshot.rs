@@ -8,7 +8,7 @@ use super::read::FilePart;
 use crate::log::{Fold, Forward, Found, Source};
 use crate::model::json::field;
 use crate::model::{Rewrite, StoreError, TaskConfig};
-use crate::render::{Entry, Source as Lines};
+use crate::render::{ViewLine, ViewSource};
 use crate::store::layout;
 
 /// A view that does not change any more.
@@ -142,8 +142,8 @@ impl ViewLines {
     }
 }
 
-impl Lines for ViewLines {
-    fn next(&mut self) -> Result<Option<Entry<'_>>, StoreError> {
+impl ViewSource for ViewLines {
+    fn next(&mut self) -> Result<Option<ViewLine<'_>>, StoreError> {
         if !self.read_line()? {
             return Ok(None);
         }
@@ -152,7 +152,7 @@ impl Lines for ViewLines {
             self.read_extra()?;
         }
         let extra = (self.speaks_of == Some(self.number)).then_some(self.extra.as_slice());
-        Ok(Some(Entry { line: &self.line, extra }))
+        Ok(Some(ViewLine { line: &self.line, extra }))
     }
 }
 

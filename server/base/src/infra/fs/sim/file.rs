@@ -7,20 +7,20 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::tree::FileNode;
-use super::{Live, Shared};
+use super::{LiveDisk, SimState};
 use crate::infra::fs::File;
 
 /// An open simulated file.
 pub(super) struct SimFile {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SimState>,
     pub(super) file: Arc<FileNode>,
     pub(super) handle: u64,
     pub(super) writable: bool,
 }
 
 impl SimFile {
-    /// Changes the contents, if both the handle and the disk can be written.
-    fn change<T>(&self, call: impl FnOnce(&Live, &FileNode) -> io::Result<T>) -> io::Result<T> {
+    /// Changes the contents, if both the handle and the disk are writable.
+    fn change<T>(&self, call: impl FnOnce(&LiveDisk, &FileNode) -> io::Result<T>) -> io::Result<T> {
         self.shared.with(|live| {
             if !self.writable {
                 return Err(Errno::BADF.into());
@@ -58,7 +58,7 @@ impl File for SimFile {
         self.change(|live, file| {
             let free = live.free();
             let mut pages = file.pages();
-            // As on a real disk, what fits is written before the rest fails.
+            // As on a real disk, the part that fits is written before the rest fails.
             let room = (pages.len() as u64).saturating_add(free).saturating_sub(offset);
             let fits = usize::try_from(room).unwrap_or(usize::MAX).min(buf.len());
             if fits > 0 {

@@ -1,7 +1,7 @@
-//! The contents of one simulated file: what is in the cache, and what the disk still has instead.
+//! The contents of one simulated file: the pages in the cache, and the old pages on the disk.
 //!
-//! Only the changed pages are kept twice. A page without an old copy is the same on the disk, filled up
-//! with zeros, so a sync costs what was written since the last one and not the length of the file.
+//! Only changed pages are kept twice. A page without an old copy is the same on the disk, filled with zeros, so the
+//! cost of a sync depends on the changes since the last one and not on the length of the file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use fastrand::Rng;
 
 const PAGE: usize = 4096;
 
-/// A page as the disk has it.
+/// A page as it is on the disk.
 #[derive(Debug)]
 struct OldPage {
-    /// May be shorter than a page; the rest is zeros.
+    /// The bytes, which may be shorter than a page; the rest is zeros.
     bytes: Vec<u8>,
-    /// Whether a failed sync took it for clean: no later sync writes it, unless it changes again.
+    /// True if a failed sync marked it as clean: later syncs skip it, unless it changes again.
     lost: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// A file that is on the disk as it is.
+    /// Creates a file that is durable.
     pub(super) fn durable(data: Vec<u8>) -> Self {
         Self { durable_len: data.len(), data, old: BTreeMap::new() }
     }
@@ -45,7 +45,7 @@ impl Pages {
         self.durable_len != self.data.len() || self.old.values().any(|page| !page.lost)
     }
 
-    /// Writes at a place that may be behind the end.
+    /// Writes at an offset, which may be beyond the end.
     pub(super) fn write(&mut self, bytes: &[u8], at: usize) {
         let end = at + bytes.len();
         self.keep_old(at..end);
@@ -65,14 +65,15 @@ impl Pages {
         self.durable_len = self.data.len();
     }
 
-    /// What Linux does when a write-back fails: the pages stay readable and are never tried again.
+    /// Simulates a failed write-back of Linux: the pages stay readable and are never written again.
     pub(super) fn fail_sync(&mut self) {
         for page in self.old.values_mut() {
             page.lost = true;
         }
     }
 
-    /// What is read after a power cut: of every changed page the old or the new, and any length between.
+    /// Returns the contents after a power cut: of every changed page the old or the new version, and any length
+    /// between.
     pub(super) fn survivor(&self, rng: &mut Rng) -> Vec<u8> {
         let (short, long) = (self.durable_len.min(self.data.len()), self.durable_len.max(self.data.len()));
         let keep = likelihood(rng);
@@ -113,7 +114,7 @@ impl Pages {
     }
 }
 
-/// How likely a change is to survive: often a coin for each, at times nearly or exactly all or none.
+/// Returns the probability that a change survives: often one half, at times close or equal to 0 or 1.
 pub(super) fn likelihood(rng: &mut Rng) -> f64 {
     [0.0, 0.5, 0.5, 0.5, 0.9, 1.0][rng.usize(..6)]
 }
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_synced_is_all_that_can_be_read() {
+    fn a_power_cut_keeps_synced_pages_only() {
         let mut pages = Pages::default();
         pages.write(&[7; 3 * PAGE], 0);
         pages.sync();
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsynced_tail_is_there_or_zeros_or_gone_and_never_touches_synced_bytes() {
+    fn an_unsynced_tail_survives_or_is_zeros_or_is_lost_without_touching_synced_bytes() {
         let mut pages = Pages::durable(vec![b'-'; 100]);
         pages.write(&[b'+'; PAGE], 100);
         let seen = survivors(&pages);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_that_was_not_synced_may_come_back_with_its_bytes() {
+    fn an_unsynced_truncation_may_be_undone() {
         let mut pages = Pages::durable((0..3 * PAGE).map(|at| (at / PAGE) as u8 + 1).collect());
         pages.resize(10);
         let seen = survivors(&pages);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_failed_sync_a_later_one_does_not_help() {
+    fn a_later_sync_does_not_write_the_pages_of_a_failed_one() {
         let mut pages = Pages::durable(vec![b'-'; 10]);
         pages.write(b"+", 0);
         pages.fail_sync();
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_costs_what_changed() {
+    fn the_cost_of_a_sync_depends_on_the_changes() {
         let mut pages = Pages::durable(vec![0; 1000 * PAGE]);
         pages.write(b"x", 999 * PAGE);
         assert_eq!(pages.old.len(), 1);

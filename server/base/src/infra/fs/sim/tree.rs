@@ -1,7 +1,7 @@
-//! The simulated directories: the tree as it is, the tree the disk has, and the changes between the two.
+//! The simulated directories: the current tree, the tree on the disk, and the changes between the two.
 //!
-//! A change names the directories whose entries it touches. What survives of the changes to one directory
-//! is always a prefix of them, and a rename between two directories happens in both or in neither.
+//! A change names the directories whose entries it touches. The surviving changes of one directory are always a
+//! prefix, and a rename between two directories survives in both or in neither.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -15,7 +15,7 @@ use crate::infra::fs::{Kind, Name, StorePath};
 
 pub(super) type Entries = BTreeMap<Name, Node>;
 
-/// A file. It lives as long as a name, a pending change or a handle refers to it.
+/// A file, which lives as long as a name, a pending change or a handle refers to it.
 pub(super) struct FileNode {
     pub(super) id: u64,
     pages: Mutex<Pages>,
@@ -28,23 +28,23 @@ pub(super) struct DirNode {
     durable: Mutex<Entries>,
 }
 
-/// What a name stands for.
+/// The file or directory of a name.
 #[derive(Clone)]
 pub(super) enum Node {
     File(Arc<FileNode>),
     Dir(Arc<DirNode>),
 }
 
-/// One change of the tree: an entry goes, an entry comes, or both at once.
-struct Change {
+/// One change of the tree: a removed entry, an added entry, or both at once.
+struct TreeChange {
     removes: Option<(Arc<DirNode>, Name)>,
     adds: Option<(Arc<DirNode>, Name, Node)>,
 }
 
 /// A tree of files, with the changes that are not on the disk yet, oldest first.
-pub(super) struct Tree {
+pub(super) struct SimTree {
     root: Arc<DirNode>,
-    pending: Vec<Change>,
+    pending: Vec<TreeChange>,
     next_id: u64,
 }
 
@@ -81,13 +81,13 @@ impl Node {
     }
 }
 
-impl Change {
+impl TreeChange {
     fn dirs(&self) -> impl Iterator<Item = u64> {
         let removes = self.removes.as_ref().map(|(dir, _)| dir.id);
         removes.into_iter().chain(self.adds.as_ref().map(|(dir, ..)| dir.id))
     }
 
-    /// Makes the change in whichever version of the directories `edit` gives out.
+    /// Applies the change to the version of the directories that `edit` selects.
     fn apply(&self, mut edit: impl FnMut(&Arc<DirNode>, &mut dyn FnMut(&mut Entries))) {
         if let Some((dir, name)) = &self.removes {
             edit(dir, &mut |entries| {
@@ -102,17 +102,17 @@ impl Change {
     }
 }
 
-impl Tree {
+impl SimTree {
     pub(super) fn new() -> Self {
         Self { root: DirNode::with(0, Entries::new()), pending: Vec::new(), next_id: 1 }
     }
 
-    /// The bytes of all files that have a name.
+    /// Returns the bytes of all files that have a name.
     pub(super) fn size(&self) -> u64 {
         self.root.size()
     }
 
-    /// What is at a path; an error if there is no directory it could be in.
+    /// Returns the node at a path; an error if the parent directory does not exist.
     pub(super) fn get(&self, path: &StorePath) -> io::Result<Option<Node>> {
         let Some((parent, name)) = path.split() else { return Ok(Some(Node::Dir(Arc::clone(&self.root)))) };
         Ok(self.dir(&parent)?.live().get(name).cloned())
@@ -138,7 +138,7 @@ impl Tree {
         Ok((self.dir(&parent)?, name.clone()))
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: TreeChange) {
         change.apply(|dir, edit| edit(&mut dir.live()));
         self.pending.push(change);
     }
@@ -149,8 +149,8 @@ impl Tree {
         Ok(file)
     }
 
-    /// One more name of a file. After a power cut each name has a file of its own: what has two names is not written any
-    /// more.
+    /// Adds a name to a file. After a power cut each name has a separate file, which is safe because a file with two
+    /// names is not written any more.
     pub(super) fn link(&mut self, file: Arc<FileNode>, path: &StorePath) -> io::Result<()> {
         self.add(path, Node::File(file))
     }
@@ -165,17 +165,17 @@ impl Tree {
         if dir.live().contains_key(&name) {
             return Err(Errno::EXIST.into());
         }
-        self.change(Change { removes: None, adds: Some((dir, name, node)) });
+        self.change(TreeChange { removes: None, adds: Some((dir, name, node)) });
         Ok(())
     }
 
-    /// Takes an entry out, whatever it is.
+    /// Removes an entry of any type.
     pub(super) fn detach(&mut self, path: &StorePath) -> io::Result<()> {
         let (dir, name) = self.parent(path)?;
         if !dir.live().contains_key(&name) {
             return Err(Errno::NOENT.into());
         }
-        self.change(Change { removes: Some((dir, name)), adds: None });
+        self.change(TreeChange { removes: Some((dir, name)), adds: None });
         Ok(())
     }
 
@@ -202,17 +202,17 @@ impl Tree {
             }
             (Node::Dir(_), Some(Node::Dir(_))) => {}
         }
-        self.change(Change { removes: Some((from_dir, from_name)), adds: Some((to_dir, to_name, node)) });
+        self.change(TreeChange { removes: Some((from_dir, from_name)), adds: Some((to_dir, to_name, node)) });
         Ok(())
     }
 
-    /// Whether a sync of a directory would change the disk.
+    /// Returns whether a sync of a directory would change the disk.
     pub(super) fn is_dirty(&self, dir: &DirNode) -> bool {
         self.pending.iter().any(|change| change.dirs().any(|id| id == dir.id))
     }
 
-    /// Puts the changes of a directory on the disk. A change it shares with another directory takes the
-    /// earlier ones of that directory along, so that each still has a prefix of its changes.
+    /// Makes the changes of a directory durable. A change shared with another directory includes the earlier ones of
+    /// that directory, so that each still has a prefix of its changes.
     pub(super) fn sync(&mut self, dir: &DirNode) {
         let mut reached = HashSet::from([dir.id]);
         let mut taken = Vec::with_capacity(self.pending.len());
@@ -232,7 +232,7 @@ impl Tree {
         });
     }
 
-    /// The tree a power cut leaves.
+    /// Returns the tree after a power cut.
     pub(super) fn survivor(&self, rng: &mut Rng) -> Self {
         let mut on_disk: HashMap<u64, Entries> = HashMap::new();
         let mut blocked = HashSet::new();
@@ -273,7 +273,7 @@ fn fresh(next_id: &mut u64) -> u64 {
     *next_id - 1
 }
 
-/// A panic in one test thread leaves the maps whole: they are only changed by single calls.
+/// Locks despite a panic in another test thread: the maps are only changed by single calls, so they are consistent.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
