@@ -11,7 +11,7 @@ use super::partition::{Gap, Partition};
 use super::prompt::Purpose;
 use super::replacement::Replacement;
 use super::summary::{SummaryTask, SummaryWriter};
-use super::view_analysis::{OVER, ViewAnalysis, WITHIN_TARGET};
+use super::view_analysis::{INCOMPRESSIBLE, ViewAnalysis, WITHIN_TARGET};
 use super::{PATIENCE, literals, plan_note};
 use crate::context::{Gone, Strategy};
 use crate::model::{StoreError, TaskId};
@@ -74,7 +74,7 @@ pub(super) async fn run(
         }
         Err(Unchanged::Because(reason)) => {
             outcome.reason = reason;
-            reason == OVER
+            reason == INCOMPRESSIBLE
         }
         Err(Unchanged::Failed(error)) => return Err(error),
     };
@@ -125,7 +125,7 @@ impl Compression<'_> {
         let after = budget.kept + replacement.tokens();
         if after >= Counted(partition.kept_tokens + partition.tokens) && !renews_plan {
             let is_over = is_over || self.analysis.is_emergency();
-            return Err(Unchanged::Because(if is_over { OVER } else { NOT_WORTH_IT }));
+            return Err(Unchanged::Because(if is_over { INCOMPRESSIBLE } else { NOT_WORTH_IT }));
         }
         (self.progress)(CompressionStep::Publishing {
             messages: partition.messages,
@@ -162,7 +162,7 @@ impl Compression<'_> {
         let removed = if keeps_all { 0 } else { partition.tokens };
         let saved = Counted(removed + budget.shrunk.saved) - (budget.summary + budget.beside);
         if saved.calibrated_part(&self.analysis.outline) < self.analysis.worth {
-            return Err(Unchanged::Because(if is_over { OVER } else { NOT_WORTH_IT }));
+            return Err(Unchanged::Because(if is_over { INCOMPRESSIBLE } else { NOT_WORTH_IT }));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) const WITHIN_TARGET: &str = "within_target";
 /// Why a view is left alone of which too few messages may go.
 pub(super) const NOTHING: &str = "nothing";
 /// Why a view is left alone that is too large by what has to stay.
-pub(super) const OVER: &str = "incompressible";
+pub(super) const INCOMPRESSIBLE: &str = "incompressible";
 
 /// A view with what is to become of it.
 #[derive(Clone)]
@@ -110,7 +110,7 @@ impl ViewAnalysis {
     /// Returns why nothing can go.
     pub(super) fn why_nothing(&self, partition: &Partition) -> &'static str {
         let is_over = self.is_emergency() || (self.is_over(self.plan_tokens()) && partition.messages == 0);
-        if is_over { OVER } else { NOTHING }
+        if is_over { INCOMPRESSIBLE } else { NOTHING }
     }
 
     /// Returns by how much a target was missed, and what has to stay; empty if it was not.
