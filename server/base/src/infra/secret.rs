@@ -10,10 +10,7 @@ use super::net::user_id;
 const MAX_BYTES: u64 = 16 << 10;
 
 /// Reads a private file: owned by this user or root, and not readable by everyone.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the operator's file, wherever it is; nothing of the data directory"
-)]
+#[expect(clippy::disallowed_methods, reason = "a file of the operator, outside the data directory")]
 pub fn read(path: &Path) -> io::Result<String> {
     let file = std::fs::File::open(path)?;
     let metadata = file.metadata()?;

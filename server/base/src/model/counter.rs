@@ -104,7 +104,7 @@ impl Calibration {
     }
 
     /// Returns the factor; 1 without any report.
-    #[expect(clippy::cast_precision_loss, reason = "it is at most two million")]
+    #[expect(clippy::cast_precision_loss, reason = "the value is at most two million")]
     pub fn factor(self) -> f64 {
         self.millionths as f64 / Self::ONE as f64
     }

@@ -342,7 +342,7 @@ impl std::fmt::Display for SizeUnit {
 
 impl StoreError {
     /// Converts an I/O error of a named action; a full disk becomes [`StoreError::DiskFull`].
-    #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the list of I/O error kinds is open")]
     pub fn io(action: impl Into<String>, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { source },

@@ -5,7 +5,7 @@ macro_rules! rules {
     ($($(#[$personal:ident])? $rule:ident $name:literal $label:literal $about:literal;)*) => {
         /// A built-in rule. Where two match at the same position, the first one names the match.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, reason = "`Rule::about` says it")]
+        #[allow(missing_docs, reason = "`Rule::about` describes each rule")]
         pub enum Rule {
             $($rule,)*
         }

@@ -5,7 +5,7 @@
 //! path is walked one name at a time. A path opened as a file must be a regular file. The root itself may be reached
 //! through symlinks, because the operator chose it.
 
-#![expect(clippy::disallowed_methods, reason = "this is the door they are replaced by")]
+#![expect(clippy::disallowed_methods, reason = "this layer replaces the disallowed methods")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

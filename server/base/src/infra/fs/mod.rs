@@ -103,7 +103,7 @@ pub trait Fs: Debug + Send + Sync {
 }
 
 /// An open file. Positions are explicit, so one handle serves many readers.
-#[expect(clippy::len_without_is_empty, reason = "a length that asks the disk is not a container's")]
+#[expect(clippy::len_without_is_empty, reason = "a file is not a container, and its length needs the disk")]
 pub trait File: Debug + Send + Sync {
     /// Reads up to `buf.len()` bytes; returns 0 only at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;

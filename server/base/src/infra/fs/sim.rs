@@ -8,7 +8,7 @@
 //! [`SimFs::crash`] and [`SimFs::kill`] return a new file system and leave the old one dead, so that a leftover
 //! thread cannot write to the new one.
 
-#![expect(clippy::disallowed_methods, reason = "exports to a directory of the test's")]
+#![expect(clippy::disallowed_methods, reason = "exports to a directory of a test")]
 
 mod file;
 mod pages;
