@@ -14,6 +14,7 @@ import {
   type ChatMessage,
   type FunctionCall,
   fromEnv,
+  type ProviderName,
   type Task,
 } from "@contextstore/client";
 
@@ -73,8 +74,10 @@ async function carryOut(task: Task, call: FunctionCall): Promise<ChatMessage> {
 
 /** One turn of the model, shown as it arrives. */
 async function turn(task: Task, messages: readonly ChatMessage[]): Promise<AssistantMessage> {
-  const { AGENT_PROVIDER: provider = "", AGENT_MODEL: model = "" } = process.env;
-  for await (const event of task.chat(messages, { provider, model, tools: DESCRIBED })) {
+  const { AGENT_PROVIDER, AGENT_MODEL: model = "" } = process.env;
+  // The client refuses a name that no provider has.
+  const provider = AGENT_PROVIDER ? { provider: AGENT_PROVIDER as ProviderName } : {};
+  for await (const event of task.chat(messages, { ...provider, model, tools: DESCRIBED })) {
     if (event.type === "text") {
       process.stdout.write(event.text);
     } else if (event.type === "done") {

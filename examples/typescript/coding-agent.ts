@@ -16,6 +16,8 @@ import { basename, join } from "node:path";
 import {
   type AssistantMessage,
   type Client,
+  CompressSkipReason,
+  type ConfigInput,
   type FunctionCall,
   fromEnv,
   spawn,
@@ -151,11 +153,13 @@ async function work(task: Task, request: string | undefined, most: number): Prom
 }
 
 async function compress(task: Task): Promise<void> {
-  const { compressed, tokensBefore, tokensAfter, reason } = await task.compress({
+  const { compressed, tokensBefore, tokensAfter, skipReason } = await task.compress({
     overrides: { keepRecentMessages: 2, minMessages: 2 },
   });
   console.log(
-    compressed ? `compressed: ${tokensBefore} → ${tokensAfter} tokens` : `not compressed: ${reason}`,
+    compressed
+      ? `compressed: ${tokensBefore} → ${tokensAfter} tokens`
+      : `not compressed: ${CompressSkipReason[skipReason]}`,
   );
 }
 
@@ -168,7 +172,10 @@ async function agent(client: Client): Promise<void> {
     taskType: "issue",
     taskId: `sum-${process.pid}`,
   };
-  const config = { contextLength: 32_000, compression: { auto: false, summarizer: "extractive" } };
+  const config: ConfigInput = {
+    contextLength: 32_000,
+    compression: { auto: false, summarizer: "extractive" },
+  };
   const systemMessage =
     "You mend programs. Plan first. Read large outputs with the tools that you have for that.";
 

@@ -5,10 +5,12 @@ import type { Attempt, Caller, CallOptions } from "./calls.js";
 import { checkFields } from "./check.js";
 import { ContextStoreError, toError, withNotAppended } from "./errors.js";
 import {
+  type AppendMessageResponse,
   type AppendMessagesRequest,
   AppendMessagesRequestSchema,
   type AppendMessagesResponse,
 } from "./gen/contextstore/v1/context_store_pb.js";
+import { type NewMessage, NewMessageSchema } from "./gen/contextstore/v1/message_pb.js";
 import { newRequestId } from "./ids.js";
 import { type MessageInput, messageJson } from "./values.js";
 
@@ -61,15 +63,10 @@ export class EncodedMessage {
     return { message, pinned, ...(outputRef !== "" && { outputRef }), requestId };
   }
 
-  request(target: { readonly taskUuid: string; readonly leaseGeneration: bigint }): AppendMessagesRequest {
+  /** The message of a request. */
+  get newMessage(): NewMessage {
     const { json: value, pinned, outputRef, requestId } = this;
-    return create(AppendMessagesRequestSchema, {
-      ...target,
-      body: { case: "messageJson", value },
-      pinned,
-      outputRef,
-      requestId,
-    });
+    return create(NewMessageSchema, { body: { case: "json", value }, pinned, outputRef, requestId });
   }
 }
 
@@ -119,7 +116,7 @@ export class Pipeline {
       requests: AsyncIterable<AppendMessagesRequest>,
       attempt: Attempt,
     ) => AsyncIterable<AppendMessagesResponse>,
-  ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
+  ): AsyncGenerator<AppendMessageResponse, void, undefined> {
     const isDue = () => this.#waiting.length > 0;
     try {
       yield* this.#wire.caller.resuming(options, () => this.#attempt(options, open, isDue));
@@ -142,17 +139,19 @@ export class Pipeline {
     options: CallOptions,
     open: Parameters<Pipeline["run"]>[1],
     isDue: () => boolean,
-  ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
+  ): AsyncGenerator<AppendMessageResponse, void, undefined> {
     const position = { sent: 0 };
     const { caller } = this.#wire;
     const stream = caller.stream(options, (attempt) => open(this.#requests(position, attempt), attempt), {
       isDue,
     });
-    for await (const acknowledged of stream) {
-      this.#waitingChars -= this.#waiting.shift()?.json.length ?? 0;
-      position.sent -= 1;
-      this.#wake?.();
-      yield acknowledged;
+    for await (const { responses } of stream) {
+      for (const acknowledged of responses) {
+        this.#waitingChars -= this.#waiting.shift()?.json.length ?? 0;
+        position.sent -= 1;
+        this.#wake?.();
+        yield acknowledged;
+      }
     }
     if (this.#waiting.length > 0) {
       const message = `the server ended the stream, but ${this.#waiting.length} messages are not acknowledged`;
@@ -169,7 +168,7 @@ export class Pipeline {
       const next = this.#waiting[position.sent];
       if (next) {
         position.sent += 1;
-        yield next.request(this.#target);
+        yield create(AppendMessagesRequestSchema, { ...this.#target, messages: [next.newMessage] });
       } else if (this.#ended) {
         return;
       } else if (this.#waiting.length >= WINDOW_MESSAGES || this.#waitingChars >= WINDOW_CHARS) {

@@ -10,6 +10,7 @@ import {
 } from "./calls.js";
 import { checkFields, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
+import { PROVIDERS, type ProviderInput, type ProviderName } from "./enums.js";
 import type { ChatResponse, ChatToolCall, ChatUsage } from "./gen/contextstore/v1/context_store_pb.js";
 import type { Pressure } from "./gen/contextstore/v1/message_pb.js";
 import { newRequestId } from "./ids.js";
@@ -29,7 +30,7 @@ interface RequestFields {
 /** How a model is asked. */
 export interface ChatOptions extends RequestFields, MutationOptions {
   /** Who is asked: `openai`, `openai_responses`, `anthropic`, `ollama`, `lmstudio`. Default: the task's, else the server's. */
-  readonly provider?: string;
+  readonly provider?: ProviderInput;
 }
 
 /** How a body is made. */
@@ -42,7 +43,7 @@ const REQUEST_FIELDS = { model: "text", params: "any", tools: "any" } as const;
 const CHAT_FIELDS = {
   ...MUTATION_FIELDS,
   ...REQUEST_FIELDS,
-  provider: "text",
+  provider: "any",
 } as const satisfies Fields<ChatOptions>;
 const BODY_FIELDS = {
   ...CALL_FIELDS,
@@ -76,7 +77,7 @@ export type ChatEvent =
   | {
       readonly type: "started";
       readonly seqs: readonly bigint[];
-      readonly provider: string;
+      readonly provider: ProviderName | (string & {});
       readonly model: string;
     }
   /** More text of the answer. */
@@ -115,7 +116,7 @@ export async function* chat(
     ...core.target,
     ...fields(options),
     messages: Array.from(messages, (message, at) => newMessage(message, `messages[${at}]`)),
-    provider: options.provider ?? "",
+    provider: PROVIDERS.value("options.provider", options.provider),
     requestId: options.requestId || newRequestId(),
   };
   const { rpc, caller } = core.wire;
@@ -132,14 +133,19 @@ export async function* chat(
 /** The body of a request to a provider; see `Task.requestBody`. */
 export async function* requestChunks(
   core: TaskCore,
-  provider: string,
+  provider: ProviderInput,
   options: RequestOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   checkFields("options", options, BODY_FIELDS);
   const maxBytes = toCount("maxBytes", options.maxBytes);
-  const request = { taskUuid: core.uuid, provider, ...fields(options), maxBytes };
+  const request = {
+    taskUuid: core.uuid,
+    provider: PROVIDERS.value("provider", provider),
+    ...fields(options),
+    maxBytes,
+  };
   const { rpc, caller } = core.wire;
-  const open = (attempt: Attempt) => rpc.streamRequest(request, attempt);
+  const open = (attempt: Attempt) => rpc.renderContext(request, attempt);
   await core.settle(options);
   for await (const { data } of caller.unlessBegun(options, open)) {
     if (data.length > 0) {
@@ -161,7 +167,7 @@ function fields({ model = "", params, tools }: RequestFields) {
 function newMessage(given: MessageInput | AppendInput, name: string) {
   const { message, pinned = false, outputRef = "", requestId = "" } = asInput(given, name);
   return {
-    body: { case: "messageJson", value: messageJson(message, name) } as const,
+    body: { case: "json", value: messageJson(message, name) } as const,
     pinned,
     outputRef,
     requestId,
@@ -173,7 +179,7 @@ function eventOf(event: ChatResponse["event"]): ChatEvent | undefined {
   switch (event.case) {
     case "started": {
       const { seqs, provider, model } = event.value;
-      return { type: "started", seqs, provider, model };
+      return { type: "started", seqs, provider: PROVIDERS.name(provider), model };
     }
     case "text":
     case "reasoning":

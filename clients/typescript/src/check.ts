@@ -65,7 +65,8 @@ export function checkKind(name: string, value: unknown, kind: Kind): void {
   }
 }
 
-function wordFor(value: unknown): string {
+/** A value as an error shows it. */
+export function wordFor(value: unknown): string {
   if (value === null || typeof value === "number" || typeof value === "boolean") {
     return String(value);
   }

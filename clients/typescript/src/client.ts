@@ -2,7 +2,7 @@
 
 import { hostname } from "node:os";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, durationMs, type TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { type ConnectOptions, checkConnectOptions, optionsFromEnv } from "./address.js";
 import {
@@ -17,12 +17,21 @@ import {
 } from "./calls.js";
 import { checkFields, checkKind, checkNames, type Fields } from "./check.js";
 import type { Wire } from "./core.js";
+import {
+  INHERIT_MODES,
+  type InheritModeName,
+  TASK_ORDERS,
+  TASK_STATUSES,
+  type TaskOrderInput,
+  type TaskStatusInput,
+} from "./enums.js";
 import { CancelledError, type ContextStoreError, DeadlineError, UnavailableError } from "./errors.js";
 import {
   ContextStore,
   type GetInheritanceContextResponse,
   type GetServerInfoResponse,
   type PreviousContext,
+  type StartTaskRequest,
   TaskFilterSchema,
 } from "./gen/contextstore/v1/context_store_pb.js";
 import {
@@ -30,6 +39,7 @@ import {
   HolderSchema,
   type TaskKeySchema,
   type Task as TaskMessage,
+  TaskStatus,
 } from "./gen/contextstore/v1/task_pb.js";
 import { type CollectGarbageResponse, ToolOutputs } from "./gen/contextstore/v1/tool_outputs_pb.js";
 import { Health, HealthCheckResponse_ServingStatus } from "./gen/grpc/health/v1/health_pb.js";
@@ -52,18 +62,32 @@ export interface StartOptions extends MutationOptions {
   /** The generation the caller last had: if the task was taken over since, the call fails. */
   readonly leaseGeneration?: Count;
   /**
-   * What a new task takes over: `AUTO` (the default: from the newest task that `previousContexts` finds, if the
-   * configuration wants that), `NEVER`, or the id of a task that ended. `inheritedFrom` of the task tells.
+   * What a new task takes over: `auto` (the default: from the newest task that `previousContexts` finds, if the
+   * configuration wants that), `never`, or the id of a task that ended. `inheritedFrom` of the task tells.
    */
-  readonly inherit?: "AUTO" | "NEVER" | (string & {});
+  readonly inherit?: InheritModeName | (string & {});
   /** The system prompt: appended as the first message of a new task. */
   readonly systemMessage?: string;
 }
 
+/** Which tasks to look for: all fields are optional. */
+export interface TaskFilterInput {
+  readonly taskSource?: string;
+  readonly owner?: string;
+  readonly repo?: string;
+  readonly taskType?: string;
+  readonly taskId?: string;
+  readonly user?: string;
+  readonly statuses?: readonly TaskStatusInput[];
+  readonly createdFrom?: MessageInitShape<typeof TimestampSchema> | undefined;
+  readonly createdBefore?: MessageInitShape<typeof TimestampSchema> | undefined;
+}
+
 /** Which tasks to list. */
 export interface ListOptions extends CallOptions {
-  readonly filter?: MessageInitShape<typeof TaskFilterSchema>;
-  readonly order?: "created_desc" | "created_asc" | "updated_desc" | "updated_asc";
+  readonly filter?: TaskFilterInput;
+  /** Default: `created_desc`. */
+  readonly order?: TaskOrderInput;
   /** How many to ask for at once. */
   readonly pageSize?: number;
 }
@@ -84,7 +108,7 @@ const START_FIELDS = {
 const LIST_FIELDS = {
   ...CALL_FIELDS,
   filter: "any",
-  order: "text",
+  order: "any",
   pageSize: "number",
 } as const satisfies Fields<ListOptions>;
 const GARBAGE_FIELDS = {
@@ -283,7 +307,7 @@ export class Client {
       holder: this.holder,
       requestId: options.requestId || newRequestId(),
       leaseGeneration: toCount("leaseGeneration", options.leaseGeneration),
-      inherit: options.inherit ?? "",
+      inherit: inheritInit(options.inherit),
       systemMessage: options.systemMessage ?? "",
     };
     const started = await this.#caller.unary(options, (attempt) => this.rpc.startTask(request, attempt));
@@ -347,7 +371,7 @@ export class Client {
     checkKey(key);
     checkFields("options", options, TAKE_UP_FIELDS);
     const { user = "", signal, timeoutMs } = options;
-    const filter = { ...fieldsOf(key), user, statuses: ["running", "paused"] };
+    const filter = { ...fieldsOf(key), user, statuses: [TaskStatus.RUNNING, TaskStatus.PAUSED] };
     const call = { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) };
     for await (const found of this.listTasks({ ...call, filter })) {
       // A field that is left open is no wildcard here.
@@ -359,7 +383,7 @@ export class Client {
   }
 
   async #takeUp({ uuid, status }: TaskMessage, call: CallOptions): Promise<Task> {
-    if (status === "running") {
+    if (status === TaskStatus.RUNNING) {
       return await this.#start({ ...call, uuid }, true);
     }
     const task = new Task(uuid, this.#wire, { resumed: true });
@@ -378,13 +402,12 @@ export class Client {
   /** The tasks that match, page by page. */
   async *listTasks(options: ListOptions = {}): AsyncGenerator<TaskMessage, void, undefined> {
     checkFields("options", options, LIST_FIELDS);
-    const { filter, order = "", pageSize = 0 } = options;
-    if (filter) {
-      checkNames("options.filter", filter, ["$typeName", ...FILTER_NAMES]);
-    }
+    const { filter, pageSize = 0 } = options;
+    const order = TASK_ORDERS.value("options.order", options.order);
+    const which = filter && { filter: filterInit(filter) };
     let pageToken = "";
     do {
-      const request = { ...(filter && { filter }), order, pageSize, pageToken };
+      const request = { ...which, order, pageSize, pageToken };
       const page = await this.#caller.unary(options, (attempt) => this.rpc.listTasks(request, attempt));
       yield* page.tasks;
       pageToken = page.nextPageToken;
@@ -412,6 +435,23 @@ function throwAll(failures: readonly unknown[]): void {
 const KEY_FIELDS = ["taskSource", "owner", "repo", "taskType", "taskId"] as const;
 
 const FILTER_NAMES = TaskFilterSchema.fields.map(({ localName }) => localName);
+
+/** Returns the filter of a request. */
+function filterInit(filter: TaskFilterInput): MessageInitShape<typeof TaskFilterSchema> {
+  checkNames("options.filter", filter, ["$typeName", ...FILTER_NAMES]);
+  const { statuses = [], ...rest } = filter;
+  const values = TASK_STATUSES.list("options.filter.statuses", statuses);
+  return { ...rest, statuses: values };
+}
+
+/** Returns a mode by its name; what is no mode is the id of a task. */
+function inheritInit(inherit: string | undefined): StartTaskRequest["inherit"] {
+  if (inherit === undefined || INHERIT_MODES.names.includes(inherit)) {
+    const value = INHERIT_MODES.value("options.inherit", inherit as InheritModeName | undefined);
+    return { case: "inheritMode", value };
+  }
+  return { case: "inheritFrom", value: inherit };
+}
 
 /** Throws a TypeError if a key has another field than those of a key, or one that is no text. */
 function checkKey(key: TaskKey | undefined): void {

@@ -10,6 +10,7 @@ import {
 } from "./calls.js";
 import { checkFields, type Fields } from "./check.js";
 import type { TaskCore, TaskTarget, Wire } from "./core.js";
+import { STRATEGIES, type StrategyInput } from "./enums.js";
 import { ContextStoreError } from "./errors.js";
 import type {
   BeginCompactionResponse,
@@ -32,8 +33,8 @@ import {
 
 /** What is to be summarised, and how small the context is to be. */
 export interface CompactionOptions {
-  /** `summarize`, `compact`, `prune` or `window`. Default: the task's own. */
-  readonly strategy?: string;
+  /** Default: the task's own. */
+  readonly strategy?: StrategyInput;
   /** Tokens that the view is to have afterwards, at most. */
   readonly targetTokens?: Count;
   /** What is to be otherwise than configured, this time. */
@@ -46,7 +47,7 @@ export interface CompressOptions extends CompactionOptions, MutationOptions {
   readonly prune?: PruneInput;
   /** The same for `window`. */
   readonly window?: WindowInput;
-  /** Called with each step: `extracting`, `summarizing`, `publishing`. */
+  /** Called with each step. */
   readonly onProgress?: (progress: CompressResponse_Progress) => void;
 }
 
@@ -62,7 +63,7 @@ export interface CommitOptions extends MutationOptions {
 
 const COMPACTION_FIELDS = {
   ...CALL_FIELDS,
-  strategy: "text",
+  strategy: "any",
   targetTokens: "any",
   overrides: "any",
 } as const satisfies Fields<CompactionOptions & CallOptions>;
@@ -259,9 +260,9 @@ async function* dataOf(
   }
 }
 
-function fields({ strategy = "", targetTokens, overrides }: CompactionOptions) {
+function fields({ strategy, targetTokens, overrides }: CompactionOptions) {
   return {
-    strategy,
+    strategy: STRATEGIES.value("options.strategy", strategy),
     ...(targetTokens !== undefined && { targetTokens: toCount("targetTokens", targetTokens) }),
     ...(overrides && { overrides: compressionInit(overrides, "options.overrides") }),
   };

@@ -19,9 +19,24 @@ export {
   type ListOptions,
   type StartOptions,
   type TakeUpOptions,
+  type TaskFilterInput,
   type TaskKey,
 } from "./client.js";
 export { type CommitOptions, Compaction, type CompactionOptions, type CompressOptions } from "./compress.js";
+export type {
+  ComplexityInput,
+  DurabilityInput,
+  InheritModeName,
+  PresetInput,
+  ProviderInput,
+  ProviderName,
+  RecordKindInput,
+  StrategyInput,
+  SummarizerInput,
+  TaskOrderInput,
+  TaskStatusInput,
+  TokenCounterInput,
+} from "./enums.js";
 export {
   AccessError,
   CancelledError,
@@ -43,7 +58,6 @@ export {
 } from "./errors.js";
 export type {
   AppendMessageResponse,
-  AppendMessagesResponse,
   CompressDone,
   CompressResponse_Progress as CompressProgress,
   GetContextUsageResponse,
@@ -54,8 +68,35 @@ export type {
   UndoCompactionResponse,
   WatchTaskResponse,
 } from "./gen/contextstore/v1/context_store_pb.js";
-export type { Masked, Pressure, Summary } from "./gen/contextstore/v1/message_pb.js";
+// The enums of what is answered and of what can be handed in.
+export {
+  CompressSkipReason,
+  CompressStage,
+  RecordKind,
+  RewriteKind,
+  SummaryAuthor,
+  TaskOrder,
+} from "./gen/contextstore/v1/context_store_pb.js";
+export type { MaskedSecrets, Pressure, Summary } from "./gen/contextstore/v1/message_pb.js";
+export {
+  BreakerState,
+  LimitSource,
+  PressureStage,
+  Role,
+  ToolCallStatus,
+} from "./gen/contextstore/v1/message_pb.js";
 export type { Task as TaskMessage } from "./gen/contextstore/v1/task_pb.js";
+export {
+  CompressionPreset,
+  CompressionStrategy,
+  Durability,
+  Provider,
+  Summarizer,
+  TaskComplexity,
+  TaskHealth,
+  TaskStatus,
+  TokenCounter,
+} from "./gen/contextstore/v1/task_pb.js";
 export type {
   CollectGarbageResponse,
   GrepLine,

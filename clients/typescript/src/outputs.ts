@@ -5,7 +5,7 @@ import { CALL_FIELDS, type CallOptions, MUTATION_FIELDS, type MutationOptions } 
 import { checkFields, checkKind, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
 import { ContextStoreError, DeadlineError, toError, UnavailableError } from "./errors.js";
-import type { Masked, Pressure } from "./gen/contextstore/v1/message_pb.js";
+import type { MaskedSecrets, Pressure } from "./gen/contextstore/v1/message_pb.js";
 import {
   type PutToolOutputHeaderSchema,
   type PutToolOutputRequest,
@@ -18,7 +18,7 @@ import { type GrepOptions, Matches } from "./grep.js";
 import { toJson } from "./json.js";
 import { ByteStream } from "./streams.js";
 import { type OutputContent, Upload } from "./upload.js";
-import { type Count, toCount } from "./values.js";
+import { type Count, outcomeInit, toCount } from "./values.js";
 
 /** The tool call that an output is recorded with. */
 export interface OutputRecordInput {
@@ -90,7 +90,7 @@ export interface StoredOutput {
   /** With `append`: how full the context is. */
   readonly pressure: Pressure | undefined;
   /** What was masked in it before it was written. */
-  readonly masked: readonly Masked[];
+  readonly masked: readonly MaskedSecrets[];
 }
 
 /** Which part of an output to read. */
@@ -357,7 +357,7 @@ function headerFields(options: PutOptions) {
   } else if (record !== undefined) {
     checkKind("options.record", record, "flag");
   }
-  const { arguments: given, error, durationMs }: OutputRecordInput = typeof record === "object" ? record : {};
+  const { arguments: given, ...outcome }: OutputRecordInput = typeof record === "object" ? record : {};
   return {
     toolName: options.toolName ?? "",
     toolCallId: options.toolCallId ?? "",
@@ -371,9 +371,7 @@ function headerFields(options: PutOptions) {
       record !== false && {
         record: {
           argumentsJson: given === undefined ? "" : toJson("record.arguments", given),
-          status: error === undefined ? "success" : "error",
-          error: error ?? "",
-          ...(durationMs !== undefined && { durationMs: toCount("durationMs", durationMs) }),
+          ...outcomeInit(outcome),
         },
       }),
   };

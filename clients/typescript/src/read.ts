@@ -4,6 +4,7 @@ import type { Client as RpcClient } from "@connectrpc/connect";
 import { type Attempt, CALL_FIELDS, type Caller, type CallOptions } from "./calls.js";
 import { checkFields, type Fields } from "./check.js";
 import type { TaskCore } from "./core.js";
+import { RECORD_KINDS, type RecordKindInput } from "./enums.js";
 import type {
   ContextStore,
   GetLatestPlanResponse,
@@ -29,8 +30,8 @@ export interface HistoryOptions extends CallOptions {
   readonly limit?: Count;
   /** Whether to go on with what is appended later, until the signal ends it. */
   readonly follow?: boolean;
-  /** `message`, or names of events. Default: all. */
-  readonly kinds?: readonly string[];
+  /** `message`, or kinds of events. Default: all. */
+  readonly kinds?: readonly RecordKindInput[];
 }
 
 /** Which records of a log with numbers of its own to read. */
@@ -52,7 +53,7 @@ const HISTORY_FIELDS = {
   toSeq: "any",
   limit: "any",
   follow: "flag",
-  kinds: "texts",
+  kinds: "any",
 } as const satisfies Fields<HistoryOptions>;
 const RANGE_FIELDS = {
   ...CALL_FIELDS,
@@ -113,7 +114,7 @@ export class Reader {
     let offset = 0n;
     let snapshot: { readonly generation: bigint; readonly totalBytes: bigint } | undefined;
     yield* caller.resuming(options, async function* rest() {
-      const request = { ...fixed, offset, generation: snapshot?.generation ?? 0n };
+      const request = { ...fixed, offset, ...(snapshot && { generation: snapshot.generation }) };
       for await (const chunk of caller.stream(options, (attempt) => rpc.streamCurrent(request, attempt))) {
         snapshot ??= chunk;
         // What was appended between two attempts lies behind the end of the snapshot.
@@ -138,7 +139,7 @@ export class Reader {
       taskUuid: this.#taskUuid,
       toSeq: toCount("toSeq", options.toSeq),
       follow,
-      kinds: [...kinds],
+      kinds: RECORD_KINDS.list("options.kinds", kinds),
     };
     const limit = toCount("limit", options.limit);
     // Events have no number of their own, so a place is a message and how many records from it on were read.

@@ -13,11 +13,11 @@ import {
   compress,
 } from "./compress.js";
 import { TaskCore, type Wire } from "./core.js";
+import type { ProviderInput } from "./enums.js";
 import { ContextStoreError, NotFoundError, withLast } from "./errors.js";
 import type {
   AppendMessageResponse,
   AppendMessagesRequest,
-  AppendMessagesResponse,
   CompressDone,
   RewindTaskResponse,
   UndoCompactionResponse,
@@ -271,8 +271,7 @@ export class Task extends TaskRecords {
       ...(id && { requestId: id }),
     };
     const encoded = EncodedMessage.of({ ...given, ...asInput(message) });
-    const { pinned, outputRef, requestId } = encoded;
-    const body = { case: "messageJson", value: encoded.json } as const;
+    const { newMessage, requestId } = encoded;
     try {
       if (wait === false) {
         await core.outbox.push(encoded, signal);
@@ -280,7 +279,8 @@ export class Task extends TaskRecords {
       }
       return await core.change(
         { ...options, requestId },
-        (target, attempt) => core.wire.rpc.appendMessage({ ...target, body, pinned, outputRef }, attempt),
+        ({ taskUuid, leaseGeneration }, attempt) =>
+          core.wire.rpc.appendMessage({ taskUuid, leaseGeneration, message: newMessage }, attempt),
         { more: Object.keys(APPEND_FIELDS) },
       );
     } catch (thrown) {
@@ -303,7 +303,7 @@ export class Task extends TaskRecords {
   async *appendMany(
     messages: AsyncIterable<MessageInput | AppendInput> | Iterable<MessageInput | AppendInput>,
     options: CallOptions = {},
-  ): AsyncGenerator<AppendMessagesResponse, void, undefined> {
+  ): AsyncGenerator<AppendMessageResponse, void, undefined> {
     const { wire } = this.core;
     checkFields("options", options, CALL_FIELDS);
     await this.core.settle(options);
@@ -347,7 +347,7 @@ export class Task extends TaskRecords {
 
   /**
    * Compresses the context now, whatever its pressure; others may append and read meanwhile. A context of which nothing
-   * can go is no error: `compressed` is false, and `reason` says why. The server goes on if the caller goes away.
+   * can go is no error: `compressed` is false, and `skipReason` says why. The server goes on if the caller goes away.
    * `timeoutMs` is how long it may be silent; without it, the server watches over its summariser.
    */
   async compress(options: CompressOptions = {}): Promise<CompressDone> {
@@ -410,7 +410,7 @@ export class Task extends TaskRecords {
    * });
    * ```
    */
-  requestBody(provider: string, options: RequestOptions = {}): ReadableStream<Uint8Array> {
+  requestBody(provider: ProviderInput, options: RequestOptions = {}): ReadableStream<Uint8Array> {
     return readable(requestChunks(this.core, provider, options));
   }
 }

@@ -1,8 +1,26 @@
 // What callers hand in, in the forms that are handy in JavaScript, and how it becomes what the protocol takes.
 
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { MUTATION_FIELDS, type MutationOptions } from "./calls.js";
 import { checkedObject, checkFields, type Fields } from "./check.js";
+import {
+  COMPLEXITIES,
+  type ComplexityInput,
+  DURABILITIES,
+  type DurabilityInput,
+  PRESETS,
+  PROVIDERS,
+  type PresetInput,
+  type ProviderInput,
+  STRATEGIES,
+  type StrategyInput,
+  SUMMARIZERS,
+  type SummarizerInput,
+  TOKEN_COUNTERS,
+  type TokenCounterInput,
+} from "./enums.js";
+import { ToolCallStatus } from "./gen/contextstore/v1/message_pb.js";
 import type {
   CompressionConfigSchema,
   OutputsConfigSchema,
@@ -99,16 +117,16 @@ export interface ForkOptions extends MutationOptions {
 export interface CompressionInput {
   readonly enabled?: boolean;
   readonly auto?: boolean;
-  readonly strategy?: "summarize" | "compact" | "prune" | "window" | (string & {});
+  readonly strategy?: StrategyInput;
   readonly threshold?: number;
   readonly tokenThreshold?: Count;
   readonly maxRequestBytes?: Count;
   readonly keepRecentMessages?: number;
   readonly minMessages?: number;
-  readonly complexity?: "simple" | "medium" | "complex" | (string & {});
-  readonly preset?: "balanced" | "conservative" | "aggressive" | (string & {});
-  readonly summarizer?: "auto" | "llm" | "extractive" | (string & {});
-  readonly provider?: string;
+  readonly complexity?: ComplexityInput;
+  readonly preset?: PresetInput;
+  readonly summarizer?: SummarizerInput;
+  readonly provider?: ProviderInput;
   readonly model?: string;
   readonly summaryPrompt?: string;
   readonly finalSummaryPrompt?: string;
@@ -161,16 +179,16 @@ export interface OutputsInput {
 const COMPRESSION_FIELDS = {
   enabled: "flag",
   auto: "flag",
-  strategy: "text",
+  strategy: "any",
   threshold: "number",
   tokenThreshold: "any",
   maxRequestBytes: "any",
   keepRecentMessages: "number",
   minMessages: "number",
-  complexity: "text",
-  preset: "text",
-  summarizer: "text",
-  provider: "text",
+  complexity: "any",
+  preset: "any",
+  summarizer: "any",
+  provider: "any",
   model: "text",
   summaryPrompt: "text",
   finalSummaryPrompt: "text",
@@ -205,8 +223,8 @@ const CONFIG_FIELDS = {
   llmProvider: "text",
   model: "text",
   contextLength: "any",
-  tokenCounter: "text",
-  durability: "text",
+  tokenCounter: "any",
+  durability: "any",
   compression: "any",
   prune: "any",
   window: "any",
@@ -255,8 +273,8 @@ export interface ConfigInput {
   /** Tokens the model takes. */
   readonly contextLength?: Count;
   /** How tokens are counted. */
-  readonly tokenCounter?: "fitted" | "heuristic" | "o200k" | "cl100k" | (string & {});
-  readonly durability?: "group" | "each" | "process" | (string & {});
+  readonly tokenCounter?: TokenCounterInput;
+  readonly durability?: DurabilityInput;
   readonly compression?: CompressionInput;
   readonly prune?: PruneInput;
   readonly window?: WindowInput;
@@ -269,7 +287,8 @@ export interface ConfigInput {
 /** As the protocol has it. */
 export function configInit(config: ConfigInput): MessageInitShape<typeof TaskConfigSchema> {
   checkFields("config", config, CONFIG_FIELDS);
-  const { contextLength, compression, prune, window, inheritance, outputs, extra, ...rest } = config;
+  const { contextLength, tokenCounter, durability, ...parts } = config;
+  const { compression, prune, window, inheritance, outputs, extra, ...rest } = parts;
   if (inheritance) {
     checkFields("config.inheritance", inheritance, INHERITANCE_FIELDS);
   }
@@ -277,6 +296,8 @@ export function configInit(config: ConfigInput): MessageInitShape<typeof TaskCon
   return {
     ...rest,
     ...count("contextLength", contextLength),
+    tokenCounter: TOKEN_COUNTERS.value("config.tokenCounter", tokenCounter),
+    durability: DURABILITIES.value("config.durability", durability),
     ...(compression && { compression: compressionInit(compression, "config.compression") }),
     ...(prune && { prune: pruneInit(prune, "config.prune") }),
     ...(window && { window: windowInit(window, "config.window") }),
@@ -307,10 +328,19 @@ export function toolCallInit(call: ToolCallInput) {
     argumentsJson: call.arguments === undefined ? "" : toJson("arguments", call.arguments),
     resultJson: call.result === undefined ? "" : toJson("result", call.result),
     outputRef: call.outputRef ?? "",
-    status: call.error === undefined ? "success" : "error",
-    error: call.error ?? "",
-    ...count("durationMs", call.durationMs),
+    ...outcomeInit(call),
     ...count("messageSeq", call.messageSeq),
+  };
+}
+
+/** Returns how a tool call ended and how long it took. */
+export function outcomeInit({ error, durationMs }: Pick<ToolCallInput, "error" | "durationMs">) {
+  return {
+    status: error === undefined ? ToolCallStatus.SUCCESS : ToolCallStatus.ERROR,
+    error: error ?? "",
+    ...(durationMs !== undefined && {
+      duration: durationFromMs(Number(toCount("durationMs", durationMs))),
+    }),
   };
 }
 
@@ -343,9 +373,15 @@ export function compressionInit(
   name: string,
 ): MessageInitShape<typeof CompressionConfigSchema> {
   checkFields(name, input, COMPRESSION_FIELDS);
-  const { tokenThreshold, maxRequestBytes, summaryTokens, ...rest } = input;
+  const { strategy, complexity, preset, summarizer, provider, ...others } = input;
+  const { tokenThreshold, maxRequestBytes, summaryTokens, ...rest } = others;
   return {
     ...rest,
+    strategy: STRATEGIES.value(`${name}.strategy`, strategy),
+    complexity: COMPLEXITIES.value(`${name}.complexity`, complexity),
+    preset: PRESETS.value(`${name}.preset`, preset),
+    summarizer: SUMMARIZERS.value(`${name}.summarizer`, summarizer),
+    provider: PROVIDERS.value(`${name}.provider`, provider),
     ...count("tokenThreshold", tokenThreshold),
     ...count("maxRequestBytes", maxRequestBytes),
     ...count("summaryTokens", summaryTokens),

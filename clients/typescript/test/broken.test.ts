@@ -10,6 +10,7 @@ import {
   connect,
   DeadlineError,
   NotFoundError,
+  StaleViewError,
   type Task,
   UnavailableError,
 } from "../src/index.js";
@@ -114,11 +115,28 @@ describe("through a connection that breaks", () => {
     assert.ok(Buffer.concat(read).equals(before));
   });
 
+  test("a view that is rewritten for the first time between two attempts is stale", async () => {
+    await collect(task.appendMany(messages(4000)));
+    const beside = server.client("unix").rpc;
+    let cuts = 0;
+    const read = async () => {
+      for await (const _ of task.current({ chunkBytes: 64 << 10 })) {
+        if (cuts === 0) {
+          const { uuid: taskUuid, lease } = task;
+          await beside.rewindTask({ taskUuid, seq: 3000n, leaseGeneration: lease.generation });
+          proxy.cut();
+          cuts += 1;
+        }
+      }
+    };
+    await assert.rejects(read, StaleViewError);
+  });
+
   test("summaries are asked for again", async () => {
     const long = await client.startTask({ config: { contextLength: 4000, compression: { auto: false } } });
     await collect(long.appendMany(messages(40)));
     const compaction = await long.beginCompaction();
-    await compaction.commit("All of it was said, and nothing is left to do.");
+    await compaction.commit("All of it was said, and nothing is left to do. ".repeat(12));
     proxy.cutAfter(0);
     const summaries = await collect(long.summaries());
     assert.deepEqual([proxy.cuts, summaries.map(({ id }) => id)], [1, [1]]);
@@ -157,7 +175,7 @@ describe("through a connection that breaks", () => {
     })();
     const watching = (async () => {
       for await (const { event } of task.watch({ resumeToken: seen.resumeToken, signal })) {
-        if (event.case === "appended") {
+        if (event.case === "messageAppended") {
           watched.push(event.value.seq);
         }
       }
@@ -193,7 +211,7 @@ describe("through a connection that breaks", () => {
       proxy.cut();
       await appendBeside(task, message(n));
       const seen = await Promise.race([first, delay(DEADLINE_MS, undefined, { ref: false })]);
-      assert.ok(seen?.value?.event.case === "appended", "nothing was seen");
+      assert.ok(seen?.value?.event.case === "messageAppended", "nothing was seen");
       assert.equal(seen.value.event.value.seq, (await beside.get()).task?.lastSeq);
       await events.return();
     }
@@ -256,7 +274,7 @@ async function appendBeside(task: Task, message: { role: string; content: string
   await server.client("unix").rpc.appendMessage({
     taskUuid: task.uuid,
     leaseGeneration: task.lease.generation,
-    body: { case: "messageJson", value: JSON.stringify(message) },
+    message: { body: { case: "json", value: JSON.stringify(message) } },
   });
 }
 
@@ -270,6 +288,6 @@ async function firstEvent(task: Task): Promise<{ resumeToken: string; seq: bigin
     return await Promise.race([first, delay(20, undefined)]);
   });
   await events.return();
-  assert.ok(value?.event.case === "appended");
+  assert.ok(value?.event.case === "messageAppended");
   return { resumeToken: value.resumeToken, seq: value.event.value.seq };
 }

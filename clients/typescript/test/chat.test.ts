@@ -2,7 +2,13 @@
 
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
-import { type ChatEvent, type Client, InvalidRequestError, ProviderError } from "../src/index.js";
+import {
+  type ChatEvent,
+  type Client,
+  InvalidRequestError,
+  ProviderError,
+  TokenCounter,
+} from "../src/index.js";
 import { collect, eventually } from "./support/eventually.js";
 import { FakeLlm, PROVIDERS } from "./support/fake.js";
 import { TestServer } from "./support/server.js";
@@ -101,7 +107,7 @@ test("calls of tools and their results", async () => {
 
 test("the same turn again is told and not asked", async () => {
   const task = await client.startTask();
-  const options = { provider: "openai", requestId: "turn" };
+  const options = { provider: "openai", requestId: "turn" } as const;
   const first = whole(await collect(task.chat([user("Hello")], options)));
   const again = whole(await collect(task.chat([user("Hello")], options)));
   assert.ok(again.duplicate);
@@ -186,7 +192,7 @@ test("how full the context is", async () => {
   const task = await client.startTask({ config: { tokenCounter: "heuristic" } });
   const { pressure } = await task.append(user("Hello"));
   const usage = await task.contextUsage();
-  assert.deepEqual([usage.messages, usage.counter, usage.toolsTokens], [1n, "heuristic", 0n]);
+  assert.deepEqual([usage.messages, usage.tokenCounter, usage.toolsTokens], [1n, TokenCounter.HEURISTIC, 0n]);
   assert.equal(usage.pressure?.tokens, pressure?.tokens);
   assert.ok((await task.contextUsage({ tools: TOOLS })).toolsTokens > 0n);
 });

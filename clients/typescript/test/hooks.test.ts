@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, before, test } from "node:test";
-import { type Client, type Ending, HookError, type Task } from "../src/index.js";
+import { type Client, type Ending, HookError, type Task, TaskStatus } from "../src/index.js";
 import { TestServer } from "./support/server.js";
 
 let server: TestServer;
@@ -20,16 +20,16 @@ test("hooks run in order, before the status changes, and are awaited", async () 
   const seen: string[] = [];
   for (const name of ["first", "second", "first"]) {
     const hook = async ({ task, status }: Ending<Task>) => {
-      seen.push(`${name} ${status} ${(await task.get()).task?.status}`);
+      seen.push(`${name} ${status} ${TaskStatus[(await task.get()).task?.status ?? 0]}`);
     };
     task.onComplete(name, hook);
     task.onStop(name, hook);
   }
   await task.pause();
   await task.resume();
-  assert.deepEqual(seen.splice(0), ["first paused running", "second paused running"]);
+  assert.deepEqual(seen.splice(0), ["first paused RUNNING", "second paused RUNNING"]);
   await task.complete("All done.");
-  assert.deepEqual(seen, ["first completed running", "second completed running"]);
+  assert.deepEqual(seen, ["first completed RUNNING", "second completed RUNNING"]);
 });
 
 test("a hook knows how the task ends", async () => {
@@ -49,7 +49,7 @@ test("errors are reported, and the task ends", async () => {
   task.onComplete("broken", () => Promise.reject(broken));
   task.onComplete("fine", () => called.push("fine"));
   const warned = once(process, "warning");
-  assert.equal((await task.complete())?.status, "completed");
+  assert.equal((await task.complete())?.status, TaskStatus.COMPLETED);
   assert.deepEqual([called, task.hookFailures], [["fine"], [{ name: "broken", error: broken }]]);
   const [warning] = (await warned) as [Error & { code?: string }];
   assert.ok(warning.code === "CONTEXTSTORE_HOOK" && warning.message.includes(task.uuid), String(warning));
@@ -67,7 +67,7 @@ test("errors can stop it", async () => {
     return error instanceof HookError && error.hook === "broken" && error.cause === broken;
   });
   assert.deepEqual(task.hookFailures, [{ name: "broken", error: broken }]);
-  assert.equal((await task.get()).task?.status, "running");
+  assert.equal((await task.get()).task?.status, TaskStatus.RUNNING);
   task.onComplete("broken", () => undefined);
   const late = new Error("late");
   task.onComplete("later", () => Promise.reject(late));
@@ -75,6 +75,6 @@ test("errors can stop it", async () => {
   await assert.rejects(task.complete(), HookError);
   assert.deepEqual(task.hookFailures, [{ name: "later", error: late }]);
   task.onComplete("later", () => undefined);
-  assert.equal((await task.complete())?.status, "completed");
+  assert.equal((await task.complete())?.status, TaskStatus.COMPLETED);
   assert.deepEqual(task.hookFailures, []);
 });

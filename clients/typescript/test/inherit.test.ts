@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { TaskStatus } from "../src/index.js";
 import { collect } from "./support/eventually.js";
 import { TestServer } from "./support/server.js";
 
@@ -41,7 +42,7 @@ for (const transport of ["unix", "tcp"] as const) {
     await assert.rejects(client.inheritanceContext(first.uuid), { reason: "WRONG_STATUS" });
     await first.complete("The parser was fixed.");
     const [found] = await client.previousContexts(key, "ada");
-    assert.deepEqual([found?.taskUuid, found?.status], [first.uuid, "completed"]);
+    assert.deepEqual([found?.taskUuid, found?.status], [first.uuid, TaskStatus.COMPLETED]);
     const context = await client.inheritanceContext(first.uuid, { maxSummaryTokens: 500 });
     assert.ok(context.text.includes("The parser was fixed."), context.text);
 
@@ -51,6 +52,14 @@ for (const transport of ["unix", "tcp"] as const) {
     const [system, inherited] = await collect(second.currentMessages());
     assert.equal(system?.content, SYSTEM);
     assert.ok(String(inherited?.content).includes("The parser was fixed."));
-    assert.equal((await client.startTask({ key, user: "ada", inherit: "NEVER" })).inheritedFrom, "");
+    await second.complete("The lexer was fixed.");
+    for (const [inherit, inheritedFrom] of [
+      ["never", ""],
+      ["auto", second.uuid],
+      [first.uuid, first.uuid],
+    ] as const) {
+      const third = await client.startTask({ key, user: "ada", inherit });
+      assert.equal(third.inheritedFrom, inheritedFrom);
+    }
   });
 }

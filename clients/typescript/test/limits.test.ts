@@ -20,6 +20,7 @@ import {
 import {
   AppendMessageResponseSchema,
   ChatResponseSchema,
+  ChatStartedSchema,
   ContextStore,
   GetServerInfoResponseSchema,
   WatchTaskResponseSchema,
@@ -90,7 +91,7 @@ test("a connection that Node has given up is replaced", async () => {
   // A megabyte of memory: large calls that are cancelled leave too little of it.
   const connection = openConnection(server.options("unix"), 1);
   const rpc = createClient(ContextStore, connection.transport);
-  const body = { case: "messageJson", value: "x".repeat(1_000_000) } as const;
+  const body = { case: "json", value: "x".repeat(1_000_000) } as const;
   const processId = Number(server.processId);
   let patienceMs = 5;
   await eventually("it is given up", async () => {
@@ -100,7 +101,7 @@ test("a connection that Node has given up is replaced", async () => {
       patienceMs *= 2;
       const signal = AbortSignal.timeout(patienceMs);
       await Promise.all(
-        [1, 2, 3].map(() => thrownBy(rpc.appendMessage({ taskUuid: UUID, body }, { signal }))),
+        [1, 2, 3].map(() => thrownBy(rpc.appendMessage({ taskUuid: UUID, message: { body } }, { signal }))),
       );
     } finally {
       process.kill(processId, "SIGCONT");
@@ -229,6 +230,10 @@ test("what only a newer server knows breaks nothing", async () => {
       },
       async *chat() {
         yield Object.assign(create(ChatResponseSchema, {}), { $unknown });
+        const started = create(ChatStartedSchema, { model: "new" });
+        yield create(ChatResponseSchema, {
+          event: { case: "started", value: Object.assign(started, { provider: 99 }) },
+        });
         yield create(ChatResponseSchema, { event: { case: "text", value: "Hello" } });
       },
     });
@@ -240,7 +245,11 @@ test("what only a newer server knows breaks nothing", async () => {
     (await collect(task.watch())).map(({ event }) => event.case),
     [undefined],
   );
-  assert.deepEqual(await collect(task.chat([])), [{ type: "text", text: "Hello" }]);
+  // A value of an enum that this client does not know has its number for a name.
+  assert.deepEqual(await collect(task.chat([])), [
+    { type: "started", seqs: [], provider: "99", model: "new" },
+    { type: "text", text: "Hello" },
+  ]);
   await next.stop();
   const unheard = new ContextStoreError("new", { code: "ABORTED", reason: "SOMETHING_NEW" });
   assert.ok(!(unheard instanceof AccessError) && unheard.reason === "SOMETHING_NEW");

@@ -8,7 +8,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Client, connect, DeadlineError, fromEnv, type Task, UnavailableError } from "../src/index.js";
+import {
+  type Client,
+  connect,
+  DeadlineError,
+  fromEnv,
+  type Task,
+  ToolCallStatus,
+  UnavailableError,
+} from "../src/index.js";
 import {
   answer,
   anthropicTools,
@@ -63,8 +71,8 @@ test("what is small goes in one message, with all that is said about it", async 
   assert.deepEqual([header.maxMessageBytes, header.tailBytes, header.maxLineLength], [100n, 0n, 0]);
   const { record } = header;
   assert.deepEqual(
-    [record?.argumentsJson, record?.status, record?.error, record?.durationMs],
-    ['{"path":"."}', "error", "exit 1", 12n],
+    [record?.argumentsJson, record?.status, record?.error, record?.duration?.nanos],
+    ['{"path":"."}', ToolCallStatus.ERROR, "exit 1", 12_000_000],
   );
   assert.match(stored.refId, /^out-[0-9a-f]{32}$/);
   assert.deepEqual([stored.seq, stored.toolSeq, stored.view, stored.truncated], [7n, 3n, "ok: é\n", false]);
@@ -251,7 +259,7 @@ test("a call of a model is run, timed, put and answered, whatever happens", asyn
     const failed = await task.runTool(call(given), fn);
     assert.ok(failed.error instanceof Error);
     assert.match(fake.puts.at(-1)?.data.toString() ?? "", words);
-    assert.equal(fake.puts.at(-1)?.header.record?.status, "error");
+    assert.equal(fake.puts.at(-1)?.header.record?.status, ToolCallStatus.ERROR);
   }
   await task.runTool(call("{}"), () => ["a", "b"]);
   assert.equal(fake.puts.at(-1)?.data.toString(), '["a","b"]');

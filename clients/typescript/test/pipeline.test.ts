@@ -2,7 +2,14 @@
 
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { type Client, connect, PipelineError, PreconditionError, type Task } from "../src/index.js";
+import {
+  type Client,
+  connect,
+  PipelineError,
+  PreconditionError,
+  type Task,
+  TaskStatus,
+} from "../src/index.js";
 import { collect, eventually, thrownBy } from "./support/eventually.js";
 import { BadProxy } from "./support/proxy.js";
 import { TestServer } from "./support/server.js";
@@ -106,7 +113,7 @@ for (const transport of ["unix", "tcp"] as const) {
       await start();
       await task.append({ role: "nobody" }, { wait: false });
       await assert.rejects(task.complete("done"), PipelineError);
-      assert.equal((await task.get()).task?.status, "running");
+      assert.equal((await task.get()).task?.status, TaskStatus.RUNNING);
       await task.append(message(1), { wait: false });
       await task.pause();
       await task.append(message(2), { wait: false });

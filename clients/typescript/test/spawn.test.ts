@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { findBinary } from "../src/binary.js";
-import { connect, spawn } from "../src/index.js";
+import { connect, spawn, TaskStatus } from "../src/index.js";
 import { DEADLINE_MS, eventually } from "./support/eventually.js";
 import { BINARY } from "./support/server.js";
 
@@ -47,7 +47,7 @@ test("a data directory of one's own stays", async () => {
     const { uuid } = await first.client.startTask();
     await first.stop();
     const second = await spawn({ binary: BINARY, dataDir, client: { timeoutMs: 40_000 } });
-    assert.equal((await second.client.task(uuid).get()).task?.status, "running");
+    assert.equal((await second.client.task(uuid).get()).task?.status, TaskStatus.RUNNING);
     // The program that held it is gone, as its server is.
     const again = await second.client.startTask({ uuid });
     await again.append({ role: "user", content: "Hello again" });
@@ -150,7 +150,7 @@ test("a Ctrl-C is for the program, which appends and pauses before its server en
   try {
     await using server = await spawn({ binary: BINARY, dataDir });
     const task = server.client.task(line.toString().trim());
-    assert.equal((await task.get()).task?.status, "paused");
+    assert.equal((await task.get()).task?.status, TaskStatus.PAUSED);
     assert.deepEqual(
       (await task.current().toArray()).map(({ content }) => content),
       ["interrupted"],

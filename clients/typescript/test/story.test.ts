@@ -16,6 +16,7 @@ import {
   NotFoundError,
   PreconditionError,
   StaleViewError,
+  TaskStatus,
 } from "../src/index.js";
 import { collect, eventually } from "./support/eventually.js";
 import { LONG, TestServer } from "./support/server.js";
@@ -108,7 +109,7 @@ for (const transport of ["unix", "tcp"] as const) {
       assert.deepEqual(await collect(task.summaries()), []);
 
       const done = await task.complete("Fixed it.");
-      assert.equal(done?.status, "completed");
+      assert.equal(done?.status, TaskStatus.COMPLETED);
       const info = await client.task(task.uuid).get();
       assert.deepEqual([info.task?.finalSummary, info.task?.user], ["Fixed it.", "ada"]);
     });
@@ -116,16 +117,16 @@ for (const transport of ["unix", "tcp"] as const) {
     test("a task is paused, resumed under a new lease, and fails", async () => {
       const task = await client.startTask();
       const first = task.lease.generation;
-      assert.equal((await task.pause())?.status, "paused");
+      assert.equal((await task.pause())?.status, TaskStatus.PAUSED);
       await assert.rejects(task.append(HELLO), { reason: "WRONG_STATUS" });
-      assert.equal((await task.resume())?.status, "running");
+      assert.equal((await task.resume())?.status, TaskStatus.RUNNING);
       assert.ok(task.lease.generation > first);
       await task.append(HELLO);
       await task.pause();
       const again = await client.resumeTask(task.uuid);
       await again.append(HELLO);
       const failed = await again.fail("no more money", { finalSummary: "half of it" });
-      assert.deepEqual([failed?.status, failed?.errorMessage], ["failed", "no more money"]);
+      assert.deepEqual([failed?.status, failed?.errorMessage], [TaskStatus.FAILED, "no more money"]);
     });
 
     // feature: append-many

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { type Client, connect, type Task } from "../src/index.js";
+import { type Client, connect, type Task, TaskStatus, type TaskStatusInput } from "../src/index.js";
 import { collect, eventually } from "./support/eventually.js";
 import { TestServer } from "./support/server.js";
 
@@ -17,7 +17,7 @@ before(async () => {
 after(() => server.stop());
 
 /** Waits until the catalog, which may be a second behind, knows the status of a task. */
-async function catalogued(task: Task, status: string): Promise<void> {
+async function catalogued(task: Task, status: TaskStatusInput): Promise<void> {
   await eventually("the catalog knows it", async () => {
     const found = await collect(client.listTasks({ filter: { statuses: [status] } }));
     return found.some(({ uuid }) => uuid === task.uuid);
@@ -73,12 +73,12 @@ test("at the end of its block a task is paused, unless it has ended", async () =
     await task.append(HELLO, { wait: false });
   }
   const { task: paused } = await client.task(uuid).get();
-  assert.deepEqual([paused?.status, paused?.lastSeq], ["paused", 1n]);
+  assert.deepEqual([paused?.status, paused?.lastSeq], [TaskStatus.PAUSED, 1n]);
   {
     await using task = await client.resumeTask(uuid);
     await task.complete("done");
   }
-  assert.equal((await client.task(uuid).get()).task?.status, "completed");
+  assert.equal((await client.task(uuid).get()).task?.status, TaskStatus.COMPLETED);
   {
     // One that is only looked at, and one that is gone.
     await using looked = client.task(uuid);

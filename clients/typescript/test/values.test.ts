@@ -12,7 +12,18 @@ import {
   UnavailableError,
 } from "../src/errors.js";
 import { newTaskUuid } from "../src/ids.js";
-import { connect, connectOrSpawn, spawn } from "../src/index.js";
+import {
+  CompressionPreset,
+  CompressionStrategy,
+  connect,
+  connectOrSpawn,
+  Durability,
+  Provider,
+  Summarizer,
+  spawn,
+  TaskComplexity,
+  TokenCounter,
+} from "../src/index.js";
 import { historyRecord, lines } from "../src/records.js";
 import { configInit, toCount } from "../src/values.js";
 import { collect } from "./support/eventually.js";
@@ -34,8 +45,11 @@ test("a count is a whole number that fits 64 bits, as a number or a bigint", () 
   }
 });
 
-test("a configuration has bigints and JSON on the wire, and only what was given", () => {
-  assert.deepEqual(configInit({}), {});
+/** The enums of a configuration that names none. */
+const NO_NAMES = { tokenCounter: TokenCounter.UNSPECIFIED, durability: Durability.UNSPECIFIED };
+
+test("a configuration has bigints and JSON on the wire, and of the rest only what was given", () => {
+  assert.deepEqual(configInit({}), NO_NAMES);
   assert.deepEqual(
     configInit({
       model: "m",
@@ -47,9 +61,15 @@ test("a configuration has bigints and JSON on the wire, and only what was given"
       extra: { a: 1 },
     }),
     {
+      ...NO_NAMES,
       model: "m",
       contextLength: 8000n,
       compression: {
+        strategy: CompressionStrategy.UNSPECIFIED,
+        complexity: TaskComplexity.UNSPECIFIED,
+        preset: CompressionPreset.UNSPECIFIED,
+        summarizer: Summarizer.UNSPECIFIED,
+        provider: Provider.UNSPECIFIED,
         auto: false,
         tokenThreshold: 5n,
         summaryTokens: 6n,

@@ -7,9 +7,11 @@ import {
   ContextStoreError,
   connect,
   type JsonObject,
-  type Masked,
+  type MaskedSecrets,
+  type ProviderName,
   type StoredOutput,
   type Task,
+  TaskStatus,
 } from "@contextstore/client";
 import type { AppendMessageRequest } from "@contextstore/client/proto";
 import { type AnthropicTool, dispatch, openaiTools } from "@contextstore/client/tools";
@@ -27,7 +29,7 @@ export async function check(): Promise<void> {
 
   const appended: AppendMessageResponse = await task.append({ role: "user", content: "x", more: 1 });
   const seq: bigint = appended.seq;
-  const masked: readonly Masked[] = appended.masked;
+  const masked: readonly MaskedSecrets[] = appended.masked;
   const queued: undefined = await task.append("{}", { wait: false });
   // @ts-expect-error: a message has a role
   await task.append({ content: "x" });
@@ -35,6 +37,18 @@ export async function check(): Promise<void> {
   const wrong: number = appended.seq;
   await task.pin(seq);
   await task.pin(1);
+
+  same<ProviderName, "openai" | "openai_responses" | "anthropic" | "ollama" | "lmstudio">();
+  const statuses = ["running", TaskStatus.PAUSED] as const;
+  for await (const { status } of client.listTasks({ filter: { statuses }, order: "updated_asc" })) {
+    same<typeof status, TaskStatus>();
+  }
+  const config = { durability: "each", compression: { strategy: "prune", preset: "balanced" } } as const;
+  await task.update(config);
+  // @ts-expect-error: there is no such strategy
+  await task.compress({ strategy: "shrink" });
+  // @ts-expect-error: there is no such status
+  void client.listTasks({ filter: { statuses: ["ended"] } });
 
   const messages: JsonObject[] = await task.current().toArray();
   for await (const chunk of task.current()) {

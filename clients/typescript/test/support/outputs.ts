@@ -56,8 +56,8 @@ export class FakeOutputs {
         });
         router.service(ContextStore, {
           recordToolCall: () => ({ seq: 1n }),
-          appendMessage: ({ body }) => {
-            this.messages.push(String(body.value));
+          appendMessage: ({ message }) => {
+            this.messages.push(String(message?.body.value));
             return { seq: BigInt(this.messages.length) };
           },
         });
