@@ -1,8 +1,8 @@
 //! What contexts still have after they were compressed: `make bench-retention`.
 //!
 //! Sessions with planted facts go through a server as any other: appended, compressed to a share of their tokens by
-//! each strategy, and read back. Coding sessions of six requests are compressed after each of them. Everything is
-//! seeded: the same server gives the same numbers.
+//! each strategy, and read back. Coding sessions of six requests are compressed after each of them. The
+//! sessions are seeded; in the six rounds, `prune` and `window` differ from run to run.
 //!
 //! Writes the table and the plot of docs/RETENTION.md, and fails if a target is missed. `SHOW=name` prints the view of
 //! a session for tuning and what it lost, `SHOW=rounds` what the rounds lost; `ONLY=tuning`, `ONLY=judge` and `ONLY=rounds`

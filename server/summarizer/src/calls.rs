@@ -24,7 +24,7 @@ pub(super) const RESULT: &str = " → ";
 
 /// The call that an output is of.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Source {
+pub(super) struct OutputSource {
     /// The command, or the tool and its subject.
     pub(super) label: String,
     /// It shows what is in files: errors in it are not ours.
@@ -33,7 +33,7 @@ pub(super) struct Source {
     call: Option<String>,
 }
 
-impl Source {
+impl OutputSource {
     /// Returns the source of an output whose call is not known.
     pub(super) fn unknown(tool: &str) -> Self {
         Self { label: one_line(tool, LONGEST_LABEL, 0), is_listing: is_listing(tool), call: None }
@@ -41,7 +41,7 @@ impl Source {
 }
 
 /// Takes a call; returns the source of its output.
-pub(super) fn take(notes: &mut Notes, call: &Call<'_>) -> Source {
+pub(super) fn take(notes: &mut Notes, call: &Call<'_>) -> OutputSource {
     let arguments = arguments(call.arguments);
     let command = command(&arguments, call.name);
     let files = if command.is_none() { add_files(notes, call, &arguments) } else { Vec::new() };
@@ -57,11 +57,11 @@ pub(super) fn take(notes: &mut Notes, call: &Call<'_>) -> Source {
     if let Some(text) = &call {
         notes.add(Note::new(Section::Commands, text.clone(), Priority::Low).named(text));
     }
-    Source { label: one_line(&label, LONGEST_LABEL, 0), is_listing, call }
+    OutputSource { label: one_line(&label, LONGEST_LABEL, 0), is_listing, call }
 }
 
 /// Adds the result of a call behind it.
-pub(super) fn add_result(notes: &mut Notes, source: &Source, result: &str, is_error: bool) {
+pub(super) fn add_result(notes: &mut Notes, source: &OutputSource, result: &str, is_error: bool) {
     if let Some(call) = &source.call {
         let priority = if is_error { Priority::High } else { Priority::Medium };
         notes.add(Note::new(Section::Commands, format!("{call}{RESULT}{result}"), priority).named(call));
@@ -69,7 +69,7 @@ pub(super) fn add_result(notes: &mut Notes, source: &Source, result: &str, is_er
 }
 
 /// Adds the line of a stored output: its source, its result, and its ref.
-pub(super) fn add_ref(notes: &mut Notes, output_ref: &str, source: &Source, result: Option<&str>) {
+pub(super) fn add_ref(notes: &mut Notes, output_ref: &str, source: &OutputSource, result: Option<&str>) {
     let result = result.map(|result| one_line(result, LONGEST_RESULT, 0)).unwrap_or_default();
     let parts = [source.label.as_str(), &result].into_iter().filter(|part| !part.is_empty());
     let label = parts.collect::<Vec<_>>().join(", ");

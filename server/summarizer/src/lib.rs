@@ -18,13 +18,13 @@ mod user;
 
 use std::collections::VecDeque;
 
-use calls::Source;
-use keywords::Keywords;
+use calls::OutputSource;
+use keywords::KeywordSet;
 use line::one_line;
 use notes::{Note, Notes, Priority};
 pub use section::{Section, Sections};
-use selection::Requests;
-use sentences::{Unit, units};
+use selection::UserRequests;
+use sentences::{ProseUnit, units};
 use user::Statement;
 
 use contextstore_base::model;
@@ -84,13 +84,13 @@ pub struct Extractor {
     budget: u64,
     counter: TokenCounter,
     notes: Notes,
-    requests: Requests,
+    requests: UserRequests,
     /// What the model asked last, if its newest message asks.
     question: Option<String>,
     /// The model's newest message says that something is done.
     is_done: bool,
     /// Calls whose results are still to come, by tool.
-    calls: VecDeque<(String, Source)>,
+    calls: VecDeque<(String, OutputSource)>,
     /// The last line of anybody, for when there is nothing else.
     last: String,
     with_refs: bool,
@@ -113,7 +113,7 @@ impl Extractor {
             budget,
             counter,
             notes: Notes::new(room),
-            requests: Requests::default(),
+            requests: UserRequests::default(),
             question: None,
             is_done: false,
             calls: VecDeque::new(),
@@ -132,7 +132,7 @@ impl Extractor {
     pub fn previous(&mut self, summary: &str) {
         let text = without_title(summary);
         self.remember(text);
-        let mut requests = Requests::default();
+        let mut requests = UserRequests::default();
         section::read(text, |section, line| self.recall(section, line, &mut requests));
         if !requests.goal.is_empty() || !requests.current.is_empty() {
             self.retire_goal();
@@ -162,7 +162,7 @@ impl Extractor {
             Role::System | Role::Developer => self.add_statements(user::read(piece.text).0),
             Role::User => match piece.text.strip_prefix(LATE).and_then(|late| late.split_once(']')) {
                 Some((tool, text)) => {
-                    outputs::take(&mut self.notes, text, &Source::unknown(tool));
+                    outputs::take(&mut self.notes, text, &OutputSource::unknown(tool));
                 }
                 None => self.user(piece.text),
             },
@@ -200,7 +200,8 @@ impl Extractor {
     fn select(self, is_wanted: impl Fn(&Note) -> bool) -> Extract {
         let mut notes = self.notes.into_list();
         notes.retain(is_wanted);
-        if notes.is_empty() && !self.last.is_empty() {
+        let UserRequests { goal, current } = &self.requests;
+        if notes.is_empty() && goal.is_empty() && current.is_empty() && !self.last.is_empty() {
             notes.push(Note::new(Section::Facts, self.last, Priority::Low));
         }
         let sections = selection::select(&self.requests, &notes, self.budget, self.counter);
@@ -211,7 +212,7 @@ impl Extractor {
     fn user(&mut self, text: &str) {
         let (mut statements, code) = user::read(text);
         if !code.is_empty() {
-            outputs::take(&mut self.notes, &code, &Source::default());
+            outputs::take(&mut self.notes, &code, &OutputSource::default());
         }
         let question = self.question.take().filter(|_| statements.len() <= 1);
         if let Some(answer) = question.and_then(|question| user::answer(text, &question)) {
@@ -238,9 +239,9 @@ impl Extractor {
         if request.is_empty() {
             return request;
         }
-        let keywords = Keywords::of(&text[..text.floor_char_boundary(400)]);
-        let is_next = self.is_done && keywords.any(Keywords::NEXT);
-        if self.requests.goal.is_empty() || keywords.any(Keywords::NEW_TASK) || is_next {
+        let keywords = KeywordSet::of(&text[..text.floor_char_boundary(400)]);
+        let is_next = self.is_done && keywords.any(KeywordSet::NEXT);
+        if self.requests.goal.is_empty() || keywords.any(KeywordSet::NEW_TASK) || is_next {
             self.retire_goal();
             self.requests.goal = self.date(user::take_goal(&mut request));
             return request;
@@ -254,10 +255,10 @@ impl Extractor {
     fn assistant(&mut self, piece: &Piece<'_>) {
         (self.question, self.is_done) = (None, false);
         units(piece.text, |unit| {
-            let Unit::Sentence { text, .. } = unit else { return };
-            let keywords = Keywords::of(text);
+            let ProseUnit::Sentence { text, .. } = unit else { return };
+            let keywords = KeywordSet::of(text);
             self.question = user::is_question(text).then(|| one_line(text, LONGEST_QUESTION, 0));
-            self.is_done |= keywords.any(Keywords::DONE) && !keywords.any(Keywords::OPEN);
+            self.is_done |= keywords.any(KeywordSet::DONE) && !keywords.any(KeywordSet::OPEN);
             if let Some(note) = assistant::note(text, keywords) {
                 self.notes.add(note);
             }
@@ -272,7 +273,7 @@ impl Extractor {
     }
 
     /// Takes in a line of an earlier summary; without a section it is of no summary of ours.
-    fn recall(&mut self, section: Option<Section>, line: &str, requests: &mut Requests) {
+    fn recall(&mut self, section: Option<Section>, line: &str, requests: &mut UserRequests) {
         let notes = &mut self.notes;
         let text = line.to_owned();
         match section {
@@ -334,10 +335,10 @@ impl Extractor {
     }
 
     /// Returns the source of the next result: results come in the order of their calls, or say of which tool they are.
-    fn source(&mut self, tool: Option<&str>) -> Source {
+    fn source(&mut self, tool: Option<&str>) -> OutputSource {
         let place = tool.and_then(|tool| self.calls.iter().position(|(name, _)| name == tool)).unwrap_or(0);
         let found = self.calls.remove(place).map(|(_, source)| source);
-        found.unwrap_or_else(|| Source::unknown(tool.unwrap_or_default()))
+        found.unwrap_or_else(|| OutputSource::unknown(tool.unwrap_or_default()))
     }
 
     fn remember(&mut self, text: &str) {

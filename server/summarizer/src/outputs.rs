@@ -1,8 +1,8 @@
 //! The outputs of tools: the lines of errors, the lines that look like no other, and the result in the last line.
 
 use super::TRIMMED;
-use super::calls::{self, RESULT, Source};
-use super::keywords::Keywords;
+use super::calls::{self, OutputSource, RESULT};
+use super::keywords::KeywordSet;
 use super::line::one_line;
 use super::names::first_name;
 use super::notes::{Note, Notes, Priority, hash};
@@ -12,26 +12,25 @@ use super::sentences::first_line;
 /// Characters of a line that are kept, and of a result.
 const LONGEST: usize = 240;
 const LONGEST_RESULT: usize = 120;
-/// Lines of one output that may be kept: of errors that look alike, with a name, others, and all that are looked at.
+/// Lines of one output that may be kept: errors that look alike, lines that look like no other, and all that are looked at.
 const MOST_ALIKE: usize = 4;
-const MOST_NAMED: usize = 6;
-const MOST_OTHERS: usize = 60;
+const MOST_RARE: usize = 60;
 const MOST: usize = 256;
 /// Shapes of lines that are counted.
 const SHAPES: usize = 1024;
 
 /// Takes the output of a tool; returns its result in a few words, if it has one.
-pub(super) fn take(notes: &mut Notes, text: &str, source: &Source) -> Option<String> {
+pub(super) fn take(notes: &mut Notes, text: &str, source: &OutputSource) -> Option<String> {
     let text = without_note(text.trim());
     if text.starts_with(TRIMMED) {
         return None;
     }
-    let output = Output::read(text);
+    let output = OutputLines::read(text);
     output.add_errors(notes, source);
     output.add_rare_lines(notes, source);
     let first_error = output.errors.first().map(|error| one_line(error.line, LONGEST_RESULT, 0));
     let last = output.last;
-    let is_result = Keywords::of(last).any(Keywords::SUCCESS) || Keywords::error_at(last).is_some();
+    let is_result = KeywordSet::of(last).any(KeywordSet::SUCCESS) || KeywordSet::error_at(last).is_some();
     let is_result = is_result && last.len() <= LONGEST_RESULT;
     let result = if is_result { Some(one_line(last, LONGEST_RESULT, 0)) } else { first_error.clone() };
     if let Some(result) = &result {
@@ -49,9 +48,9 @@ fn without_note(text: &str) -> &str {
 }
 
 /// An output by its lines.
-struct Output<'a> {
-    errors: Vec<Line<'a>>,
-    others: Vec<Line<'a>>,
+struct OutputLines<'a> {
+    errors: Vec<OutputLine<'a>>,
+    others: Vec<OutputLine<'a>>,
     /// The last line that is not empty.
     last: &'a str,
     /// How many lines have each shape.
@@ -59,14 +58,14 @@ struct Output<'a> {
 }
 
 /// A line of an output.
-struct Line<'a> {
+struct OutputLine<'a> {
     line: &'a str,
     shape: usize,
     /// Where it says that something went wrong.
     error_at: usize,
 }
 
-impl<'a> Output<'a> {
+impl<'a> OutputLines<'a> {
     fn read(text: &'a str) -> Self {
         let mut output = Self { errors: Vec::new(), others: Vec::new(), last: "", shapes: [0; SHAPES] };
         let mut error_goes_on = false;
@@ -80,25 +79,25 @@ impl<'a> Output<'a> {
             let shape = shape(line);
             output.shapes[shape] = output.shapes[shape].saturating_add(1);
             output.last = line;
-            let error_at = Keywords::error_at(line).or(error_goes_on.then_some(0));
+            let error_at = KeywordSet::error_at(line).or(error_goes_on.then_some(0));
             // A panic of Rust says what went wrong in the next line, and so do many test runners.
             error_goes_on = !error_goes_on && error_at.is_some() && line.trim_end().ends_with([':', '❯']);
             let (is_error, error_at) = (error_at.is_some(), error_at.unwrap_or(0));
             let list = if is_error { &mut output.errors } else { &mut output.others };
             if list.len() < MOST && (is_error || output.shapes[shape] == 1) {
-                list.push(Line { line, shape, error_at });
+                list.push(OutputLine { line, shape, error_at });
             }
         }
         output
     }
 
-    fn is_rare(&self, line: &Line<'_>) -> bool {
+    fn is_rare(&self, line: &OutputLine<'_>) -> bool {
         self.shapes[line.shape] == 1
     }
 
     /// Adds the errors: the first one with the command, those that look like no other, and a few that look like many. What a
     /// listing shows is somebody else's text.
-    fn add_errors(&self, notes: &mut Notes, source: &Source) {
+    fn add_errors(&self, notes: &mut Notes, source: &OutputSource) {
         let mut alike = 0;
         for (at, error) in self.errors.iter().enumerate() {
             let is_rare = self.is_rare(error);
@@ -120,19 +119,13 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Adds the lines that look like no other: the first that have a name in them before the rest.
-    fn add_rare_lines(&self, notes: &mut Notes, source: &Source) {
-        let (mut named, mut others) = (0, 0);
-        for line in self.others.iter().filter(|line| self.is_rare(line)) {
-            let name = first_name(line.line);
-            let is_named = name.is_some() && !source.is_listing && named < MOST_NAMED;
-            let count = if is_named { &mut named } else { &mut others };
-            *count += 1;
-            if is_named || others <= MOST_OTHERS && (name.is_some() || !source.is_listing) {
-                let priority = if is_named { Priority::Medium } else { Priority::Low };
-                let text = one_line(line.line, LONGEST, name.unwrap_or(0));
-                notes.add(Note::new(Section::Facts, text, priority));
-            }
+    /// Adds the lines that look like no other. Of a listing only those with a name say something.
+    fn add_rare_lines(&self, notes: &mut Notes, source: &OutputSource) {
+        let rare = self.others.iter().filter(|line| self.is_rare(line));
+        let named = rare.map(|line| (line.line, first_name(line.line)));
+        for (line, name) in named.filter(|(_, name)| name.is_some() || !source.is_listing).take(MOST_RARE) {
+            let text = one_line(line, LONGEST, name.unwrap_or(0));
+            notes.add(Note::new(Section::Facts, text, Priority::Low));
         }
     }
 }

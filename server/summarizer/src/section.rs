@@ -109,11 +109,11 @@ impl Sections {
     /// Returns the text of a summary.
     pub fn to_text(&self) -> String {
         let with_lines = Section::ALL.into_iter().filter(|section| !self.of(*section).is_empty());
-        let told = with_lines.map(|section| {
+        let texts = with_lines.map(|section| {
             let lines: String = self.of(section).iter().map(|line| format!("\n- {line}")).collect();
             format!("{}{lines}", section.heading())
         });
-        told.collect::<Vec<_>>().join("\n\n")
+        texts.collect::<Vec<_>>().join("\n\n")
     }
 }
 

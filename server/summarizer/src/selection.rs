@@ -32,24 +32,29 @@ const SHARES: [(Section, u64); 9] = [
 
 /// The goal and the current request: sentences that always come first.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct UserRequests {
     pub(super) goal: Vec<Note>,
     pub(super) current: Vec<Note>,
 }
 
 /// Returns the best lines within a budget, in the order of their sections and of time.
-pub(super) fn select(requests: &Requests, notes: &[Note], budget: u64, counter: TokenCounter) -> Sections {
+pub(super) fn select(
+    requests: &UserRequests,
+    notes: &[Note],
+    budget: u64,
+    counter: TokenCounter,
+) -> Sections {
     let known: HashSet<u64> = requests.goal.iter().chain(&requests.current).map(|note| note.key).collect();
     let notes = notes.iter().filter(|note| !known.contains(&note.key));
     let lines = notes.map(|note| {
         #[cfg(test)]
         super::tests::work(note.text.len());
-        Line { note, cost: count_text(counter, &note.text) + AROUND }
+        CountedLine { note, cost: count_text(counter, &note.text) + AROUND }
     });
-    let lines: Vec<Line<'_>> = lines.collect();
+    let lines: Vec<CountedLine<'_>> = lines.collect();
     let mut room = if budget < LEAST { 0 } else { budget };
     while room > 0 {
-        let sections = Selection::new(requests, &lines, room, counter).fill(room);
+        let sections = LineSelection::new(requests, &lines, room, counter).fill(room);
         let tokens = count_text(counter, &sections.to_text());
         if tokens <= budget {
             return sections;
@@ -61,15 +66,15 @@ pub(super) fn select(requests: &Requests, notes: &[Note], budget: u64, counter: 
 }
 
 /// A line that may be chosen, and its tokens.
-struct Line<'a> {
+struct CountedLine<'a> {
     note: &'a Note,
     cost: u64,
 }
 
 /// The lines that have been chosen so far.
-struct Selection<'a> {
-    requests: &'a Requests,
-    lines: &'a [Line<'a>],
+struct LineSelection<'a> {
+    requests: &'a UserRequests,
+    lines: &'a [CountedLine<'a>],
     is_chosen: Vec<bool>,
     sections: Sections,
     used: [u64; Section::COUNT],
@@ -77,8 +82,13 @@ struct Selection<'a> {
     counter: TokenCounter,
 }
 
-impl<'a> Selection<'a> {
-    fn new(requests: &'a Requests, lines: &'a [Line<'a>], left: u64, counter: TokenCounter) -> Self {
+impl<'a> LineSelection<'a> {
+    fn new(
+        requests: &'a UserRequests,
+        lines: &'a [CountedLine<'a>],
+        left: u64,
+        counter: TokenCounter,
+    ) -> Self {
         let (sections, used) = Default::default();
         Self { requests, lines, is_chosen: vec![false; lines.len()], sections, used, left, counter }
     }
@@ -89,7 +99,7 @@ impl<'a> Selection<'a> {
         // Of lines that matter the same, the newest first, and what takes few words before what takes many.
         let mut ranked: Vec<usize> = (0..self.lines.len()).collect();
         ranked.sort_by_key(|at| {
-            let Line { note, cost, .. } = &self.lines[*at];
+            let CountedLine { note, cost, .. } = &self.lines[*at];
             (Reverse((note.section.is_of_user(), note.priority)), *cost / SIZE, Reverse(note.order))
         });
         for (section, percent) in SHARES {
@@ -131,7 +141,7 @@ impl<'a> Selection<'a> {
 
     /// Chooses a line if there is room, and if its section has no more than `most` tokens then.
     fn choose(&mut self, at: usize, most: u64) {
-        let Line { note, cost } = self.lines[at];
+        let CountedLine { note, cost } = self.lines[at];
         let used = &mut self.used[note.section as usize];
         let heading = if *used == 0 { count_text(self.counter, note.section.heading()) + AROUND } else { 0 };
         let cost = cost + heading;
@@ -146,7 +156,7 @@ impl<'a> Selection<'a> {
     fn finish(mut self) -> Sections {
         let request = self.requests.current.iter().map(|note| note.order).max().unwrap_or(u64::MAX);
         let chosen = self.lines.iter().zip(self.is_chosen).filter(|(_, is_chosen)| *is_chosen);
-        for (Line { note, .. }, _) in chosen {
+        for (CountedLine { note, .. }, _) in chosen {
             let is_later = note.section == Section::Constraints && note.order > request;
             let section = if is_later { Section::Later } else { note.section };
             self.sections.of_mut(section).push(note.text.clone());

@@ -8,7 +8,7 @@ use regex_automata::meta::Regex;
 
 /// A piece of prose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit<'a> {
+pub(super) enum ProseUnit<'a> {
     /// A sentence. It may have line ends inside.
     Sentence {
         text: &'a str,
@@ -33,7 +33,7 @@ static MARKS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Calls `visit` with the units of a text, in order.
-pub(super) fn units<'a>(text: &'a str, mut visit: impl FnMut(Unit<'a>)) {
+pub(super) fn units<'a>(text: &'a str, mut visit: impl FnMut(ProseUnit<'a>)) {
     let mut is_fenced = false;
     let mut rest = text;
     while !rest.is_empty() {
@@ -42,12 +42,12 @@ pub(super) fn units<'a>(text: &'a str, mut visit: impl FnMut(Unit<'a>)) {
             is_fenced = !is_fenced;
             rest = behind;
         } else if is_fenced {
-            visit(Unit::Code(line));
+            visit(ProseUnit::Code(line));
             rest = behind;
         } else {
             let (paragraph, behind) = first_paragraph(rest);
             let (body, is_item) = without_marks(paragraph);
-            sentences(body, |text| visit(Unit::Sentence { text, is_item }));
+            sentences(body, |text| visit(ProseUnit::Sentence { text, is_item }));
             rest = behind;
         }
     }

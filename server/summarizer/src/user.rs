@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 
-use super::keywords::Keywords;
+use super::keywords::KeywordSet;
 use super::line::one_line;
 use super::notes::{Note, Priority};
 use super::section::Section;
-use super::sentences::{Unit, units};
+use super::sentences::{ProseUnit, units};
 
 /// Characters of a sentence that are kept.
 const LONGEST: usize = 700;
@@ -17,7 +17,7 @@ const LONGEST: usize = 700;
 const LONGEST_REQUEST: usize = 900;
 /// Characters of a request that the reader sees in full elsewhere.
 const LONGEST_REPEATED: usize = 300;
-/// Sentences of a request that tell the goal, beside its rules.
+/// Sentences of a request that are the goal, beside its rules.
 const GOAL_SENTENCES: usize = 3;
 /// Characters of a line that only stands above a list.
 const LONGEST_HEADING: usize = 30;
@@ -62,21 +62,21 @@ pub(super) fn read(text: &str) -> (Vec<Statement>, String) {
     let mut heading = String::new();
     let mut is_list_of_rules = false;
     units(text, |unit| match unit {
-        Unit::Code(line) => {
+        ProseUnit::Code(line) => {
             code.push_str(line);
             code.push('\n');
         }
-        Unit::Sentence { text, is_item } => {
-            let keywords = Keywords::of(text);
+        ProseUnit::Sentence { text, is_item } => {
+            let keywords = KeywordSet::of(text);
             let is_request = is_request(text, keywords);
             let is_short = text.chars().count() <= LONGEST_HEADING;
             if text.ends_with([':', '：']) && is_short && !is_request && !is_item {
-                is_list_of_rules = keywords.any(Keywords::RULE);
+                is_list_of_rules = keywords.any(KeywordSet::RULE);
                 heading = format!("{text} ");
                 return;
             }
             is_list_of_rules &= is_item;
-            let is_rule = is_list_of_rules || keywords.any(Keywords::RULE) && !is_question(text);
+            let is_rule = is_list_of_rules || keywords.any(KeywordSet::RULE) && !is_question(text);
             if is_acknowledgement(text) {
                 return;
             }
@@ -95,10 +95,10 @@ pub(super) fn read(text: &str) -> (Vec<Statement>, String) {
 
 /// Returns a line of an earlier summary as a statement.
 pub(super) fn recall(line: &str) -> Statement {
-    let keywords = Keywords::of(line);
+    let keywords = KeywordSet::of(line);
     let is_answer = line.ends_with(']') && line.contains(ANSWERS);
     let priority =
-        if keywords.any(Keywords::RULE) || is_answer { Priority::Critical } else { Priority::High };
+        if keywords.any(KeywordSet::RULE) || is_answer { Priority::Critical } else { Priority::High };
     Statement { text: line.to_owned(), priority, is_request: false, is_rule: false, is_item: false }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn take_request(statements: &mut Vec<Statement>) -> Vec<Statement> {
     })
 }
 
-/// Takes what tells the goal out of a request: its first sentences that are no rules, or its first one.
+/// Takes the goal out of a request: its first sentences that are no rules, or its first one.
 pub(super) fn take_goal(request: &mut Vec<Statement>) -> Vec<Statement> {
     let has_other = request.iter().any(|one| !one.is_rule);
     let mut left = if has_other { GOAL_SENTENCES } else { 1 };
@@ -175,12 +175,12 @@ pub(super) fn is_question(text: &str) -> bool {
 
 /// Returns whether a sentence asks for something: as a question, by its words, or by the verb that it begins with. A rule does
 /// not.
-fn is_request(text: &str, keywords: Keywords) -> bool {
+fn is_request(text: &str, keywords: KeywordSet) -> bool {
     let ends = ["て", "てね", "てくれ"].iter().any(|end| text.trim_end_matches(['。', '！']).ends_with(end));
     is_question(text)
-        || keywords.any(Keywords::GOAL)
+        || keywords.any(KeywordSet::GOAL)
         || IMPERATIVE.is_match(text)
-        || (keywords.any(Keywords::REQUEST) || ends) && !keywords.any(Keywords::RULE)
+        || (keywords.any(KeywordSet::REQUEST) || ends) && !keywords.any(KeywordSet::RULE)
 }
 
 /// Returns the name in `name=value` and `name: value`, if it looks like that of a setting.

@@ -1,6 +1,5 @@
 //! Summaries by the agent itself: it is told what to summarise, and given a token to bring the summary with.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,11 +9,11 @@ use uuid::Uuid;
 use super::budget::{AROUND, Budget, Counted};
 use super::compression::{TOO_MANY_PARTS, publish};
 use super::job::{CompressionOutcome, Job};
-use super::model_call::ModelReply;
 use super::partition::Partition;
 use super::preface::Preface;
 use super::prompt::{Prompt, Purpose};
 use super::replacement::Replacement;
+use super::reply::ModelReply;
 use super::scheduler::{ActiveGuard, Activity, Urgency};
 use super::summary::WrittenSummary;
 use super::view_analysis::{ViewAnalysis, WITHIN_TARGET};
@@ -27,11 +26,11 @@ use crate::store::{Binding, Caller, Store};
 pub(super) const AGENT: &str = "agent";
 
 /// What an agent is to summarise.
-pub struct PendingCompaction {
+pub(super) struct PendingCompaction {
     /// Names this compaction in CommitCompaction.
-    pub(crate) token: String,
+    token: String,
     /// The time that is left for the summary.
-    pub(crate) expires_in: Duration,
+    expires_in: Duration,
     expires: Instant,
     began: Instant,
     job: Job,
@@ -45,6 +44,7 @@ pub struct PendingCompaction {
 }
 
 /// What an agent is told.
+#[derive(Debug)]
 pub struct CompactionOffer {
     /// Names this compaction in CommitCompaction.
     pub token: String,
@@ -73,6 +73,7 @@ pub struct CompactionOffer {
 }
 
 /// A summary by an agent.
+#[derive(Debug)]
 pub struct CompactionCommit {
     /// Names this compaction in CommitCompaction.
     pub token: String,
@@ -88,24 +89,6 @@ pub struct CompactionCommit {
     pub caller: Caller,
     /// What was asked, to know a repeated call by.
     pub asked: String,
-}
-
-impl fmt::Debug for PendingCompaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Begun").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for CompactionOffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Told").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for CompactionCommit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commit").finish_non_exhaustive()
-    }
 }
 
 impl CompactionOffer {

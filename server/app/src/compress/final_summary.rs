@@ -17,15 +17,15 @@ const SHARE: (u64, u64) = (3, 4);
 
 /// Makes one; none if nothing was said.
 pub(super) async fn make(
-    asker: &SummaryWriter<'_>,
+    writer: &SummaryWriter<'_>,
     id: TaskId,
     may_ask: bool,
 ) -> Result<Option<String>, StoreError> {
-    let mut policy = Policy::clone(&*block_in_place(|| asker.store.policy(id))?);
+    let mut policy = Policy::clone(&*block_in_place(|| writer.store.policy(id))?);
     if !may_ask {
         policy.summarizer = Summarizer::Extractive;
     }
-    let (outline, mut partition) = block_in_place(|| look(asker.store, id))?;
+    let (outline, mut partition) = block_in_place(|| look(writer.store, id))?;
     if partition.messages == 0 && partition.previous.is_none() {
         // What was known is still all that is.
         return Ok(partition.inherited.and_then(Left::into_summary));
@@ -35,7 +35,7 @@ pub(super) async fn make(
     if partition.retained.is_none() {
         partition.retained = partition.inherited.as_mut().and_then(|left| left.kept.take());
     }
-    // What was summed up before has its room whole, and what came after it half of its own.
+    // What was written up before has its room whole, and what came after it half of its own.
     let count = |text: &Option<String>| text.as_deref().map_or(0, |text| count_text(outline.counter, text));
     let inherited = partition.inherited.as_ref().map_or(0, |left| count(&left.summary));
     let previous = count(&partition.previous) + inherited;
@@ -44,7 +44,7 @@ pub(super) async fn make(
     let usual =
         (partition.tokens.saturating_add(previous) / 2).clamp(LEAST, most.saturating_sub(carried).max(LEAST));
     let before = told_before(&partition);
-    let wanted = SummaryTask {
+    let task = SummaryTask {
         id,
         purpose: Purpose::Final,
         policy: &policy,
@@ -56,11 +56,11 @@ pub(super) async fn make(
         outline: &outline,
         may_ask: true,
     };
-    let summed = asker.summarize(&wanted, &|_| ()).await?;
+    let written = writer.summarize(&task, &|_| ()).await?;
     // What was retained was to be kept word for word. Whoever takes it over cuts what is too long at its end.
     let text = match &partition.retained {
-        Some(retained) => with_kept(retained, &summed.text),
-        None => summed.text,
+        Some(retained) => with_kept(retained, &written.text),
+        None => written.text,
     };
     block_in_place(|| drop(partition));
     let text = text.trim();

@@ -4,7 +4,7 @@
 //! what was accepted into the log can be summarised.
 
 use std::borrow::Cow;
-use std::io::ErrorKind;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ use crate::model::json::{field, fields, items};
 use crate::model::{JsonKind, Role, StoreError};
 use crate::summarizer::{Call, Piece};
 
-/// Bytes that are read at a time; a longer line takes more.
+/// Bytes that are read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// What the file is called in errors.
 const NAME: &str = "to_summarize.jsonl";
@@ -61,70 +61,45 @@ impl MessageFile {
         &self,
         take: &mut dyn FnMut(&Piece<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let mut lines = MessageLines { material: self, buffer: Vec::new(), start: 0, at: self.from };
-        while let Some((offset, line)) = lines.next()? {
+        let failed = |error| StoreError::io(format!("reading {NAME}"), error);
+        let mut lines = BufReader::with_capacity(CHUNK_BYTES, FileReader { file: self, at: self.from });
+        let (mut offset, mut line) = (self.from, Vec::new());
+        loop {
+            line.clear();
+            let read = lines.read_until(b'\n', &mut line).map_err(failed)?;
+            if read == 0 {
+                return Ok(());
+            }
             if self.stop.load(Ordering::Relaxed) {
-                return Err(StoreError::io(format!("reading {NAME}"), ErrorKind::Interrupted.into()));
+                return Err(failed(ErrorKind::Interrupted.into()));
             }
             let damaged = |problem: &str| StoreError::Damaged {
                 path: NAME.to_owned(),
                 offset,
                 problem: problem.to_owned(),
             };
-            let line = std::str::from_utf8(line).map_err(|_| damaged("a line is not UTF-8"))?;
-            let line = MessageLine::read(line).ok_or_else(|| damaged("a line is no message"))?;
-            line.tell(take)?;
+            let text = line.strip_suffix(b"\n").unwrap_or(&line);
+            let text = std::str::from_utf8(text).map_err(|_| damaged("a line is not UTF-8"))?;
+            let message = MessageLine::read(text).ok_or_else(|| damaged("a line is no message"))?;
+            message.tell(take)?;
+            offset += read as u64;
         }
-        Ok(())
     }
 }
 
-/// The lines of the file, one after the other.
-struct MessageLines<'a> {
-    material: &'a MessageFile,
-    /// `buffer[start..]` is the file from `at`.
-    buffer: Vec<u8>,
-    start: usize,
+/// Reads a file from a place to its end.
+struct FileReader<'a> {
+    file: &'a MessageFile,
     at: u64,
 }
 
-impl MessageLines<'_> {
-    /// Where the next line is, and its bytes without the line end.
-    fn next(&mut self) -> Result<Option<(u64, &[u8])>, StoreError> {
-        let mut searched = 0;
-        loop {
-            let unread = &self.buffer[self.start..];
-            let found = memchr::memchr(b'\n', &unread[searched..]).map(|found| searched + found);
-            searched = unread.len();
-            let end = match found {
-                Some(end) => end,
-                None if self.fill()? => continue,
-                None if searched == 0 => return Ok(None),
-                // The last line may do without its end.
-                None => searched,
-            };
-            let (offset, begin) = (self.at, self.start);
-            let whole = (end + 1).min(searched);
-            self.start += whole;
-            self.at += whole as u64;
-            return Ok(Some((offset, &self.buffer[begin..begin + end])));
-        }
-    }
-
-    /// Reads on; false at the end.
-    fn fill(&mut self) -> Result<bool, StoreError> {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        let kept = self.buffer.len();
-        let from = self.at + kept as u64;
-        let left = usize::try_from(self.material.len.saturating_sub(from)).unwrap_or(usize::MAX);
-        // Twice as much each time, for long lines.
-        let room = left.min(CHUNK_BYTES.max(kept));
-        self.buffer.resize(kept + room, 0);
-        let read = if room == 0 { Ok(0) } else { self.material.file.read_at(&mut self.buffer[kept..], from) };
-        let read = read.map_err(|error| StoreError::io(format!("reading {NAME}"), error))?;
-        self.buffer.truncate(kept + read);
-        Ok(read > 0)
+impl Read for FileReader<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.file.len.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let most = buf.len().min(left);
+        let read = if most == 0 { 0 } else { self.file.file.read_at(&mut buf[..most], self.at)? };
+        self.at += read as u64;
+        Ok(read)
     }
 }
 

@@ -1,9 +1,9 @@
-//! Keeping contexts small: when a view is compressed, what is asked of whom for it, and what becomes of the answers.
+//! Compression: when a view is compressed, who writes the summary, and what takes the place of what goes.
 //!
-//! [`Compressor`] knows what is under way ([`scheduler`]): one compression of a task at a time, a few in the background at
-//! once. What
-//! stays of a view is worked out by a strategy ([`selection`]); what goes is set apart on disk ([`partition`]) and summarised
-//! ([`summary`]) by a model ([`model_call`]) or by the built-in summariser; the store puts the new view in its place.
+//! [`Compressor`] runs one compression of a task at a time, and a few in the background at once ([`scheduler`]). A compression
+//! ([`compression`]) takes these steps: a strategy selects what stays ([`view_analysis`], [`selection`]); what goes is set apart on
+//! disk ([`partition`]); what stays is made smaller if it has to be ([`budget`], [`shrink`]); a model ([`model_call`]) or the
+//! built-in summariser writes a summary ([`summary`]); and the store puts the new view ([`replacement`]) in its place.
 
 mod agent;
 mod budget;
@@ -40,8 +40,7 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-pub use agent::CompactionOffer;
-pub use agent::{CompactionCommit, PendingCompaction};
+pub use agent::{CompactionCommit, CompactionOffer};
 pub use job::{CompressionOutcome, CompressionStep, Job};
 pub use message_file::MessageFile;
 
@@ -262,10 +261,10 @@ impl Compressor {
         turn: &WorkPermit,
         progress: &(dyn Fn(CompressionStep) + Sync),
     ) -> Result<CompressionOutcome, StoreError> {
-        let asker = self.asker(store, turn);
+        let writer = self.writer(store, turn);
         let began = Instant::now();
         let done = tokio::select! {
-            done = Box::pin(compression::run(&asker, id, job, progress)) => done,
+            done = Box::pin(compression::run(&writer, id, job, progress)) => done,
             () = store.deleted() => Err(StoreError::TaskNotFound { id }),
             () = self.stopped() => Err(StoreError::io("compressing a view", std::io::ErrorKind::Interrupted.into())),
         };
@@ -273,7 +272,7 @@ impl Compressor {
         done
     }
 
-    fn asker<'a>(&'a self, store: &'a Store, turn: &'a WorkPermit) -> SummaryWriter<'a> {
+    fn writer<'a>(&'a self, store: &'a Store, turn: &'a WorkPermit) -> SummaryWriter<'a> {
         SummaryWriter { gateway: &self.gateway, breakers: &self.breakers, store, stop: &self.stop, turn }
     }
 
@@ -354,12 +353,12 @@ impl Compressor {
         self.going.send_modify(|going| *going += 1);
         let _going = Going(Arc::clone(self));
         let turn = self.waited_for.turn().await;
-        let asker = self.asker(store, &turn);
+        let writer = self.writer(store, &turn);
         let may_ask = may_ask && !*self.cut.borrow();
         let made = tokio::select! {
-            made = final_summary::make(&asker, id, may_ask) => made,
+            made = final_summary::make(&writer, id, may_ask) => made,
             () = store.deleted() => Err(StoreError::TaskNotFound { id }),
-            () = self.stopped(), if may_ask => final_summary::make(&asker, id, false).await,
+            () = self.stopped(), if may_ask => final_summary::make(&writer, id, false).await,
         };
         made.unwrap_or_else(|error| {
             tracing::warn!(%id, %error, "a task ends without a final summary");

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::MessageFile;
 use super::prompt::{Prompt, Purpose};
-use super::reply::{self, NoSummary};
+use super::reply::{self, ModelReply, NoSummary};
 use super::transcript::{self, EarlierSummary, Transcript, flatten, flatten_gaps};
 use crate::context::{Policy, count_text};
 use crate::infra::metrics;
@@ -65,19 +65,6 @@ pub(crate) struct Question<'a> {
     pub(crate) deadline: Instant,
     /// Why the first answer was refused: ask more strictly.
     pub(crate) refused: Option<&'a str>,
-}
-
-/// A summary by a model.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ModelReply {
-    /// The summary.
-    pub(crate) summary: String,
-    /// What is to be kept word for word.
-    pub(crate) retain: Option<String>,
-    /// Messages that are to stay, in order, none twice. The model may name any number.
-    pub(crate) keep: Vec<u64>,
-    /// The sections of the summary, if they were asked for: an object of lists of strings.
-    pub(crate) sections: Option<serde_json::Value>,
 }
 
 /// Why there is no summary.
@@ -189,7 +176,7 @@ pub(crate) async fn ask(
         retain: question.purpose == (Purpose::Compaction { retain: true }),
         structured: question.policy.structured,
     };
-    let read = reply::read(&text, asked).map_err(|nothing| match nothing {
+    reply::read(&text, asked).map_err(|nothing| match nothing {
         NoSummary::Empty if text.trim().is_empty() => {
             ModelError::Empty { problem: "the answer is empty".to_owned() }
         }
@@ -198,8 +185,7 @@ pub(crate) async fn ask(
         }
         NoSummary::Empty => ModelError::Empty { problem: "there is no summary in the answer".to_owned() },
         NoSummary::Declined(words) => ModelError::Declined { words },
-    })?;
-    Ok(ModelReply { summary: read.summary, retain: read.retain, keep: read.keep, sections: read.sections })
+    })
 }
 
 /// Asks for short summaries of several gaps at once: one for each gap, none where the model gave none. The gaps stand in the

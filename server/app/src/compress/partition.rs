@@ -70,7 +70,7 @@ pub(super) struct Gap {
 }
 
 impl Gap {
-    /// A place where something is said of all that goes.
+    /// Returns the place of a note that stands for all that goes.
     pub(super) fn note(places: Range<u64>) -> Self {
         Self { places, messages: 0, first_seq: 0, last_seq: 0, lines: 0, summaries: Vec::new(), bytes: 0..0 }
     }
@@ -82,7 +82,7 @@ impl Partition {
         self.material.part(gap.bytes.clone())
     }
 
-    /// Goes through the view: what does not stay goes.
+    /// Goes through the view, and writes what stays and what goes into a file each.
     pub(super) fn set(
         store: &Store,
         id: TaskId,

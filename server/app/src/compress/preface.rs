@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::model_call::ModelReply;
 use super::partition::Partition;
 use super::reply;
+use super::reply::ModelReply;
 use super::summary::read_all;
 use crate::context::count_text;
 use crate::model::StoreError;

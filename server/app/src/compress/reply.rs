@@ -35,15 +35,17 @@ const REFUSALS: [&str; 16] = [
     "お手伝いできません",
 ];
 
-/// An answer that says something.
+/// A summary by a model.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct ParsedReply {
-    pub(super) summary: String,
-    pub(super) retain: Option<String>,
-    /// Messages to keep, in order, none twice.
-    pub(super) keep: Vec<u64>,
-    /// The sections, if they were asked for and are there: an object of lists of strings.
-    pub(super) sections: Option<Value>,
+pub(crate) struct ModelReply {
+    /// The summary.
+    pub(crate) summary: String,
+    /// What is to be kept word for word.
+    pub(crate) retain: Option<String>,
+    /// Messages that are to stay, in order, none twice. The model may name any number.
+    pub(crate) keep: Vec<u64>,
+    /// The sections of the summary, if they were asked for: an object of lists of strings.
+    pub(crate) sections: Option<Value>,
 }
 
 /// Why an answer says nothing.
@@ -64,7 +66,7 @@ pub(super) struct ExpectedParts {
 }
 
 /// Reads an answer.
-pub(super) fn read(answer: &str, asked: ExpectedParts) -> Result<ParsedReply, NoSummary> {
+pub(super) fn read(answer: &str, asked: ExpectedParts) -> Result<ModelReply, NoSummary> {
     let (text, keep) = without_keeps(without_thoughts(answer));
     let names: &[&str] = if asked.retain { &["summary", "retain"] } else { &["summary"] };
     let blocks = blocks(&text, names);
@@ -85,7 +87,7 @@ pub(super) fn read(answer: &str, asked: ExpectedParts) -> Result<ParsedReply, No
         return Err(NoSummary::Untagged);
     }
     let summary = sections.as_ref().map_or_else(|| said.to_owned(), told);
-    Ok(ParsedReply { summary, retain, keep, sections })
+    Ok(ModelReply { summary, retain, keep, sections })
 }
 
 /// The text and the sections of a summary that an agent brings, if it has some.

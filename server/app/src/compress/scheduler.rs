@@ -14,7 +14,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
-use super::{Compressor, PendingCompaction};
+use super::Compressor;
+use super::agent::PendingCompaction;
 use crate::model::TaskId;
 
 /// What is done about a task.

@@ -9,10 +9,11 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use super::message_file::{MessageFile, is_media_only, plain};
-use super::model_call::{self, ModelReply, Question};
+use super::model_call::{self, Question};
 use super::partition::{Gap, Partition};
 use super::preface::Preface;
 use super::prompt::Purpose;
+use super::reply::ModelReply;
 use super::scheduler::{NotAsked, WorkPermit};
 use super::{final_summary, job::CompressionStep, quality_gate};
 use crate::context::{Breakers, Left, Policy, Summarizer};

@@ -112,3 +112,45 @@ fn an_item_that_is_ticked_off_is_told_so() {
     let pending = summary(500, &said).sections.of(Section::Pending).join("\n");
     assert!(!pending.contains("[ ] wire") && pending.contains("[ ] write docs"), "{pending}");
 }
+
+/// What a listing shows is somebody else's text: a word of an error in it is none of ours.
+#[test]
+fn errors_in_a_listing_are_not_ours() {
+    for command in ["cat src/a.rs", "cd app && git diff", "rg fatal"] {
+        let mut extractor = Extractor::new(1000, COUNTER);
+        run(&mut extractor, 1, command, "fatal error: this is text of a file", None);
+        let sections = extractor.finish().sections;
+        assert!(sections.of(Section::Errors).is_empty(), "{command}: {sections:?}");
+    }
+    let mut extractor = Extractor::new(1000, COUNTER);
+    run(&mut extractor, 1, "make", "fatal error: this is ours", None);
+    assert_eq!(extractor.finish().sections.of(Section::Errors), &["make → fatal error: this is ours"]);
+}
+
+/// A file stands with what was done to it last; reading it changes nothing.
+#[test]
+fn files_stand_with_what_was_done_to_them() {
+    let mut extractor = Extractor::new(1000, COUNTER);
+    for (seq, (name, arguments)) in (1..).zip([
+        ("createFile", r#"{"path":"src/a.rs","content":"x"}"#),
+        ("move_file", r#"{"source":"src/a.rs","destination":"src/b.rs"}"#),
+        ("read_file", r#"{"path":"src/b.rs"}"#),
+        ("str_replace", r#"{"file_path":"src/c.rs"}"#),
+        ("delete_file", r#"{"path":"src/c.rs"}"#),
+        ("view", r#"{"path":"src/d.rs"}"#),
+    ]) {
+        let calls = [Call { name, arguments }];
+        extractor.take(&Piece { calls: &calls, ..piece(seq, Role::Assistant, "") });
+    }
+    let sections = extractor.finish().sections;
+    let expected = ["src/b.rs (moved)", "src/a.rs (moved)", "src/c.rs (deleted)", "src/d.rs"];
+    assert_eq!(sections.of(Section::Files), &expected);
+}
+
+/// A model that says what it is about to look at says nothing.
+#[test]
+fn narration_is_left_out_unless_it_says_something() {
+    let said = [(Role::Assistant, "I'll have a look at the shop. Let me see, the ticket is PAY-77.")];
+    let text = summary(500, &said).text;
+    assert!(!text.contains("have a look") && text.contains("PAY-77"), "{text}");
+}

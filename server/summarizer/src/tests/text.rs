@@ -1,15 +1,15 @@
 //! The parts that know text: lines, sentences, names, keywords.
 
-use super::super::keywords::Keywords;
+use super::super::keywords::KeywordSet;
 use super::super::line::one_line;
 use super::super::names::{first_name, is_specific};
-use super::super::sentences::{Unit, units};
+use super::super::sentences::{ProseUnit, units};
 
 fn cut(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     units(text, |unit| {
         found.push(match unit {
-            Unit::Sentence { text, .. } | Unit::Code(text) => text,
+            ProseUnit::Sentence { text, .. } | ProseUnit::Code(text) => text,
         });
     });
     found
@@ -64,7 +64,7 @@ fn sentences_end_where_people_end_them() {
 fn items_of_lists_are_known() {
     let mut items = Vec::new();
     units("Rules:\n- one\n2) two\n・三\nEnd. 3. no", |unit| {
-        items.push(matches!(unit, Unit::Sentence { is_item: true, .. }));
+        items.push(matches!(unit, ProseUnit::Sentence { is_item: true, .. }));
     });
     assert_eq!(items, [false, true, true, true, false, false]);
 }
@@ -114,19 +114,19 @@ fn names_are_found_and_words_are_not() {
 #[test]
 fn keywords_are_found_whole_and_in_both_languages() {
     for (text, keywords, is_there) in [
-        ("You must not do that", Keywords::RULE, true),
-        ("The mustard is yellow", Keywords::RULE, false),
-        ("NEVER touch it", Keywords::RULE, true),
-        ("We decided on it", Keywords::DECISION, true),
-        ("undecided", Keywords::DECISION, false),
-        ("必ずテストを書いてください", Keywords::RULE, true),
-        ("Let me look", Keywords::NARRATION, true),
-        ("Please let me look", Keywords::NARRATION, false),
-        ("Now, I look", Keywords::NEXT, true),
-        ("- [ ] open", Keywords::OPEN, true),
-        ("", Keywords::RULE, false),
+        ("You must not do that", KeywordSet::RULE, true),
+        ("The mustard is yellow", KeywordSet::RULE, false),
+        ("NEVER touch it", KeywordSet::RULE, true),
+        ("We decided on it", KeywordSet::DECISION, true),
+        ("undecided", KeywordSet::DECISION, false),
+        ("必ずテストを書いてください", KeywordSet::RULE, true),
+        ("Let me look", KeywordSet::NARRATION, true),
+        ("Please let me look", KeywordSet::NARRATION, false),
+        ("Now, I look", KeywordSet::NEXT, true),
+        ("- [ ] open", KeywordSet::OPEN, true),
+        ("", KeywordSet::RULE, false),
     ] {
-        assert_eq!(Keywords::of(text).any(keywords), is_there, "{text}");
+        assert_eq!(KeywordSet::of(text).any(keywords), is_there, "{text}");
     }
 }
 
@@ -142,6 +142,6 @@ fn errors_are_known_from_reports_that_all_is_well() {
         ("接続エラーが発生しました", Some(6)),
         ("all fine", None),
     ] {
-        assert_eq!(Keywords::error_at(line), error, "{line}");
+        assert_eq!(KeywordSet::error_at(line), error, "{line}");
     }
 }

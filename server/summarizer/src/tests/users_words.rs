@@ -133,3 +133,24 @@ fn the_users_words_can_be_told_alone() {
     let others = [Section::Decisions, Section::Facts, Section::Files, Section::Errors, Section::Pending];
     assert!(others.into_iter().all(|section| sections.of(section).is_empty()), "{text}");
 }
+
+/// What the user pastes between fences is read as the output of a tool is.
+#[test]
+fn errors_that_the_user_pastes_are_known() {
+    let text =
+        by_user(&["Please look after the shop.", "It says:\n```\nerror E77: no tax rate for AT\n```"]).text;
+    assert!(text.contains("## Errors seen\n- error E77: no tax rate for AT"), "{text}");
+}
+
+/// Words that only go on or are polite are no statements.
+#[test]
+fn acknowledgements_are_left_out() {
+    for polite in
+        ["ok", "Thanks, looks good!", "Great work, carry on", "了解です。", "ありがとうございます！", "👍"]
+    {
+        let said = ["Please look after the shop.", polite];
+        assert_eq!(by_user(&said).text, by_user(&said[..1]).text, "{polite}");
+    }
+    let text = by_user(&["Please look after the shop.", "Carry on with the basket"]).text;
+    assert!(text.contains("Carry on with the basket"), "{text}");
+}
