@@ -7,6 +7,7 @@ use super::damage::DamageNote;
 use super::index::{Index, Row};
 use super::line::{Head, Line, LogKind};
 use super::scan::{Forward, Found};
+use super::state::RewriteMark;
 use crate::infra::fs::File;
 use crate::model::{Event, Rewrite, StoreError};
 
@@ -100,6 +101,11 @@ impl Source {
             None => None,
         };
         rewrite.ok_or_else(|| self.damaged(offset, "no rewrite is here".to_owned()))
+    }
+
+    /// Returns the rewrite that a mark leads to.
+    pub fn marked_rewrite(&self, mark: Option<&RewriteMark>) -> Result<Option<Rewrite>, StoreError> {
+        mark.map(|mark| self.rewrite_at(mark.offset)).transpose()
     }
 
     /// The final summary in the status event whose line begins at `offset`.

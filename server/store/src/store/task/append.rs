@@ -1,18 +1,17 @@
 //! Appending: messages and events, written under the lock, acknowledged when durable.
 
 use std::borrow::Cow;
-use std::io;
 use std::sync::Arc;
 
 use crate::context::{Pressure, count_tokens};
-use crate::log::{Appended, Digest, Head};
+use crate::log::{Digest, Head};
 use crate::mask::MaskCounts;
-use crate::model::{Durability, Event, NewMessage, RequestId, Role, Status, StoreError, TaskConfig};
+use crate::model::{Durability, Event, NewMessage, RequestId, Status, StoreError, TaskConfig};
 
 use super::compression_attempt::CompressionAttempt;
 use super::ticket::{Due, Pending, Ticket};
 use super::visibility::Former;
-use super::{Caller, Frozen, Inner, Task};
+use super::{Caller, Inner, Task};
 use crate::log::message_body;
 use crate::store::masking;
 
@@ -103,7 +102,7 @@ impl Task {
         let inner = self.lock();
         let seen =
             inner.log.state().requests.get(request_id).filter(|seen| seen.end <= inner.log.len()).cloned();
-        let durability = self.durability(&inner);
+        let durability = inner.log.durability();
         drop(inner);
         let Some(seen) = seen else { return Ok(None) };
         self.wait_durable(seen.end, durability).map(|()| Some(seen.outcome))
@@ -170,7 +169,7 @@ impl Task {
         end: u64,
         duplicate: bool,
     ) -> Result<Pending, StoreError> {
-        let durability = self.durability(inner);
+        let durability = inner.log.durability();
         if durability == Durability::Process {
             inner.log.keep(end).map_err(|error| self.give_up(inner, error))?;
         }
@@ -219,7 +218,7 @@ impl Task {
         let body = event.body().map_err(|error| StoreError::io("writing an event", error.into()))?;
         let digest = Digest::of(&[event.name(), &body]);
         let mut inner = self.lock();
-        let mut durability = self.durability(&inner);
+        let mut durability = inner.log.durability();
         let seen = self.seen_before(&inner, request_id, digest)?;
         let end = match seen {
             Some((_, end)) => end,
@@ -241,7 +240,7 @@ impl Task {
                 self.checkpoint_if_due(&mut inner);
                 if durability == Durability::Process {
                     // A configuration that asks for more has it from its own line on, and readers see no further.
-                    durability = self.durability(&inner);
+                    durability = inner.log.durability();
                 }
                 end
             }
@@ -298,66 +297,5 @@ impl Task {
         } else {
             Err(StoreError::WrongStatus { id: self.id, status, action })
         }
-    }
-}
-
-impl Inner {
-    /// Writes an event with a body that is ready; answers the end of its line.
-    pub(super) fn write_event(
-        &mut self,
-        task: &Task,
-        name: &'static str,
-        body: &str,
-    ) -> Result<u64, StoreError> {
-        let after = self.log.state().last_seq;
-        self.write_line(task, Head::Event { name, after }, body)
-    }
-
-    /// Writes a line and takes it into state, index and view. After an error nothing has changed.
-    pub(super) fn write_line(&mut self, task: &Task, head: Head<'_>, body: &str) -> Result<u64, StoreError> {
-        let now = task.env.clock.now();
-        let appended = self.log.append(head, now, body).map_err(|error| self.not_written(task, error))?;
-        self.take(task, &appended)
-    }
-
-    fn not_written(&mut self, task: &Task, error: io::Error) -> StoreError {
-        if self.log.is_broken() {
-            task.give_up(self, error)
-        } else {
-            StoreError::io("appending to messages.jsonl", error)
-        }
-    }
-
-    /// Takes a line that was written into state, index and view; answers its end.
-    fn take(&mut self, task: &Task, appended: &Appended) -> Result<u64, StoreError> {
-        let line = self.log.apply(appended).map_err(|error| {
-            // The disk is not to blame.
-            self.frozen = Some(Frozen::Failed);
-            tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
-            StoreError::WriteFailed { id: task.id, source: error }
-        })?;
-        let head = line.head;
-        if matches!(head, Head::Event { name: "config", .. }) {
-            let config = task.config(&self.log);
-            task.counter.set(task.counter_of(config));
-            self.context.configure(config, &task.env.options.compression);
-        }
-        if let Head::Message { seq, role, .. } = head {
-            if role == Role::Assistant {
-                self.context.outputs.note_answer(seq);
-            }
-            let (fs, boot_id) = (task.env.fs.as_ref(), &task.env.boot_id);
-            let generation = self.log.state().view_generation();
-            if let Err(error) = self.view.append(fs, &self.log.dir(), boot_id, generation, &line) {
-                tracing::warn!(id = %task.id, %error, "the view could not be written; it will be brought up to date");
-            }
-        }
-        self.note_written(task.durability(self));
-        Ok(appended.end)
-    }
-
-    /// Takes no more writes: the log is damaged where it was durable.
-    pub(super) fn freeze(&mut self, reason: String) {
-        self.frozen.get_or_insert(Frozen::Quarantined(reason));
     }
 }

@@ -8,7 +8,7 @@ use crate::context::{Policy, Pressure, Stage};
 use crate::log::Digest;
 use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
 
-use super::compression_attempt::{CompressionAttempt, LogTokens};
+use super::compression_attempt::CompressionAttempt;
 use super::interrupted::ASKED_AGAIN;
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
@@ -131,8 +131,7 @@ impl Task {
     /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
     /// nothing else.
     pub(crate) fn compression_due(&self) -> Result<bool, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
         Ok(self.pressure(&mut inner).due)
     }
@@ -158,15 +157,13 @@ impl Task {
 
     /// Whether a caller works on it, or did until it ended.
     pub(crate) fn may_give_up(&self, caller: &Caller) -> Result<(), StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         self.admit(&inner, caller.lease_generation)
     }
 
     /// The lease of whoever works on it; 0: nobody does.
     pub(crate) fn lease(&self) -> Result<u64, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         Ok(inner.log.state().lease.as_ref().map_or(0, |lease| lease.generation))
     }
 
@@ -196,17 +193,5 @@ impl Task {
             return false;
         }
         inner.context.compression.is_next_due(policy, pressure, inner.log_tokens(), Instant::now())
-    }
-}
-
-impl Inner {
-    fn log_tokens(&self) -> LogTokens {
-        let now = self.log.state().tally.message_tokens;
-        LogTokens { now, compressed_at: self.log.compressed_at() }
-    }
-
-    /// Records that there is a new view, made out of messages of `seen` tokens.
-    fn note_view(&mut self, seen: u64) {
-        self.context.compression = CompressionAttempt::succeeded(seen, self.log.compressed_at());
     }
 }

@@ -182,15 +182,13 @@ impl Task {
 
     /// Returns the policy in force.
     pub(crate) fn policy(&self) -> Result<Arc<Policy>, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         Ok(Arc::clone(inner.context.policy()))
     }
 
     /// Records which model is asked, and returns the policy in force.
     pub(crate) fn note_asked(&self, provider: Provider, model: &str) -> Result<Arc<Policy>, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         let Inner { context, log, .. } = &mut *inner;
         context.ask(provider, model, self.config(log), self.server_policy());
         Ok(Arc::clone(context.policy()))
@@ -198,8 +196,7 @@ impl Task {
 
     /// Records that the model refused the context as too long.
     pub(crate) fn note_overflow(&self, stated: Overflow) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
         let calibrated = self.pressure(&mut inner).tokens;
         let counted = inner.view_tokens().saturating_add(inner.tools_tokens());
@@ -215,10 +212,14 @@ impl Task {
         call: &Settings,
         target_tokens: Option<u64>,
     ) -> Result<Policy, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         let config = self.config(&inner.log);
         Ok(inner.context.resolve(Some((call, target_tokens)), config, self.server_policy()))
+    }
+
+    /// Returns the configuration that readers see.
+    pub(super) fn visible_config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
+        inner.readers.config(inner.log.state().config.as_ref()).unwrap_or(&self.metadata.config)
     }
 
     /// Returns the policy by the configuration that readers see.

@@ -7,7 +7,7 @@ use super::row::count_view;
 use crate::context::{Pressure, count_json};
 use crate::log::Fold;
 use crate::model::json::items;
-use crate::model::{Calibration, Json, StoreError, TaskConfig, TokenCounter};
+use crate::model::{Calibration, Durability, Json, StoreError, TaskConfig, TokenCounter};
 use crate::store::env::Env;
 
 /// The counter in force. Messages are counted before the task's lock is taken.
@@ -67,10 +67,13 @@ impl Task {
     /// Remembers the tools of a request: they are sent with the next one too.
     pub(crate) fn note_tools(&self, tools: &Json) -> Result<(), StoreError> {
         let tokens = if items(tools.as_str()).is_empty() { 0 } else { count_json(self.counter.get(), tools) };
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         inner.context.note_tools(tokens);
         Ok(())
+    }
+
+    pub(super) fn durability_of(&self, config: &TaskConfig) -> Durability {
+        config.durability.unwrap_or(self.env.options.durability)
     }
 
     pub(super) fn counter_of(&self, config: &TaskConfig) -> TokenCounter {
@@ -79,11 +82,9 @@ impl Task {
 
     /// How full the context is, with tools that are sent beside it: those that are given, else those of the last request.
     pub(crate) fn context_usage(&self, tools: Option<&Json>) -> Result<ContextUsage, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
-        inner.advance(durability);
+        inner.advance();
         let (counter, policy) = (self.counter_of(self.visible_config(&inner)), self.visible_policy(&inner));
         let tally = inner.visible_tally();
         let sent = inner.context.tools_tokens(tally.tools_tokens);
@@ -96,7 +97,7 @@ impl Task {
         let mut unseen = None;
         if !inner.view.is_open() {
             unseen = Some((
-                inner.source(durability),
+                inner.visible_source(),
                 inner.log.state().rewrite.clone(),
                 inner.readers.snapshot().last_seq,
             ));
@@ -104,7 +105,7 @@ impl Task {
         drop(inner);
         if let Some((source, rewrite, last_seq)) = unseen {
             // Where nothing can be written there may be no view; what it would be is counted.
-            let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+            let rewrite = source.marked_rewrite(rewrite.as_ref())?;
             let view = count_view(Fold::new(source, rewrite, last_seq))?;
             (counted_tokens, messages, view_bytes) = (view.tokens, view.lines, view.len);
             output_tokens = view.output_tokens;

@@ -9,13 +9,13 @@ use crate::log::{
     DamageNote, FORMAT_VERSION, Head, Index, LogKind, LogState, LogWriter, Signal, message_body,
 };
 use crate::model::{
-    Durability, Event, Holder, InheritedFrom, Json, LeaseReason, Literal, LiteralKind, Metadata, NewMessage,
-    RequestId, Rewrite, Role, Segment, StoreError, TaskId,
+    Event, Holder, InheritedFrom, Json, LeaseReason, Literal, LiteralKind, Metadata, NewMessage, RequestId,
+    Rewrite, Role, Segment, StoreError, TaskId,
 };
 
 use super::counting::{Chosen, chosen};
 use super::records::Records;
-use super::{ContextPolicy, Digest, Inner, Task, TaskLog, TaskView, Visibility};
+use super::{ContextPolicy, Digest, Inner, Task, TaskLog, TaskView};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};
@@ -108,7 +108,12 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
     let config = state.config.as_ref().unwrap_or(&metadata.config);
     let counter = Chosen::new(chosen(env, config));
     let context = ContextPolicy::new(config, &env.options.compression);
-    let may_lead = metadata.inherited_from.is_some();
+    let durability = config.durability.unwrap_or(env.options.durability);
+    let notes = DamageNote::new(&env.damage, metadata.uuid);
+    let log = TaskLog::new(metadata.uuid, Folder::Running, writer, state, Some(index), durability, notes);
+    let records = |kind| Records::new(kind, signal);
+    let (tools, plans, view) = (records(LogKind::Tools), records(LogKind::Plans), TaskView::default());
+    let inner = Inner::new(log, tools, plans, view, context, metadata.inherited_from.is_some(), None);
     let id = metadata.uuid;
     Task {
         id,
@@ -118,27 +123,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
         metadata,
         signal: Arc::clone(signal),
         outputs: super::Kept::default(),
-        inner: Mutex::new(Inner {
-            log: TaskLog::new(
-                id,
-                Folder::Running,
-                writer,
-                state,
-                Some(index),
-                DamageNote::new(&env.damage, id),
-            ),
-            tools: Records::new(LogKind::Tools, signal),
-            plans: Records::new(LogKind::Plans, signal),
-            view: TaskView::default(),
-            readers: Visibility::default(),
-            rewriting: false,
-            context,
-            may_lead,
-            frozen: None,
-            deleted: false,
-            dirty: false,
-            changed: true,
-        }),
+        inner: Mutex::new(inner),
     }
 }
 
@@ -194,7 +179,7 @@ impl Task {
     pub(super) fn sync_begun(&self, inner: &mut Inner) -> Result<(), StoreError> {
         let failed = |error| StoreError::io(format!("making task {}", self.id), error);
         inner.log.sync().map_err(failed)?;
-        inner.advance(Durability::Group);
+        inner.advance();
         Ok(())
     }
 }

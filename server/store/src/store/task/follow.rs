@@ -45,10 +45,8 @@ pub struct LogEnds {
 impl Task {
     /// Where the logs end for readers.
     pub(crate) fn ends(&self) -> Result<LogEnds, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
-        inner.advance(durability);
+        let mut inner = self.lock_existing()?;
+        inner.advance();
         Ok(LogEnds {
             messages: inner.readers.snapshot().log_end,
             tools: self.records_end(&mut inner, LogKind::Tools),

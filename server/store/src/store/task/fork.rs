@@ -115,8 +115,7 @@ impl Task {
     /// Where a fork ends: before the message after its last.
     fn cut(&self, at_seq: u64) -> Result<Cut, StoreError> {
         let id = self.id;
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         match &inner.frozen {
             Some(Frozen::Quarantined(reason)) => {
                 return Err(StoreError::Quarantined { id, reason: reason.clone() });
@@ -127,8 +126,7 @@ impl Task {
             }
             Some(Frozen::Failed | Frozen::Full) | None => {}
         }
-        let durability = self.durability(&inner);
-        let mut source = inner.source(durability);
+        let mut source = inner.visible_source();
         let last = inner.readers.snapshot().last_seq;
         let mut records = |kind| {
             let end = self.records_end(&mut inner, kind);
@@ -262,14 +260,13 @@ impl Task {
             }
         }
         inner.records(kind).sync().map_err(failed)?;
-        inner.advance(Durability::Group);
+        inner.advance();
         Ok(())
     }
 
     /// Gives the outputs of tools a second name: they are not written any more. The task does not move meanwhile.
     fn link_outputs(&self, making: &StorePath) -> Result<(), StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         let failed = |error| StoreError::io(format!("forking task {}", self.id), error);
         let from = inner.log.path(layout::OUTPUTS);
         if self.env.fs.stat(&from).map_err(failed)?.is_some_and(|stat| stat.kind == Kind::Dir) {

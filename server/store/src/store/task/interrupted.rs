@@ -26,8 +26,7 @@ impl Task {
         caller: &Caller,
     ) -> Result<bool, StoreError> {
         let last = {
-            let inner = self.lock();
-            self.check_there(&inner)?;
+            let inner = self.lock_existing()?;
             inner.log.state().last_seq
         };
         let after = after.unwrap_or_else(|| last.saturating_sub(NEWEST));

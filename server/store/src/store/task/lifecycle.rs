@@ -183,8 +183,7 @@ impl Task {
 
     /// Keeps a lease alive.
     pub(crate) fn renew_lease(&self, generation: u64) -> Result<(), StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         self.check_running(&inner, "renew its lease")?;
         match &inner.log.state().lease {
             Some(lease) if lease.generation == generation => {
@@ -215,8 +214,7 @@ impl Task {
 
     /// Removes the task: out of its folder, which is the commit, then its row, then for good.
     pub(crate) fn delete(&self, caller: &Caller) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         self.env.check_may_free()?;
         // Nobody can hold a task in quarantine.
         if inner.log.folder() != Folder::Quarantine {

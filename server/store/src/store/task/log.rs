@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{File, Name, StorePath};
 use crate::log::{Appended, Commit, DamageNote, Head, Index, Line, LogState, LogWriter, Source};
-use crate::model::{Rewrite, StoreError, TaskId};
+use crate::model::{Durability, Rewrite, StoreError, TaskId};
 use crate::store::layout::{self, Folder};
 
 /// The message log of an open task.
@@ -19,6 +19,7 @@ pub(super) struct TaskLog {
     state: LogState,
     /// Missing only where nothing can be written.
     index: Option<Index>,
+    durability: Durability,
     /// The length of the log at the last checkpoint.
     checkpoint_at: u64,
     /// Where readers note damage of the task's logs.
@@ -32,9 +33,10 @@ impl TaskLog {
         writer: LogWriter,
         state: LogState,
         index: Option<Index>,
+        durability: Durability,
         notes: DamageNote,
     ) -> Self {
-        Self { id, folder, writer, state, index, checkpoint_at: 0, notes }
+        Self { id, folder, writer, state, index, durability, checkpoint_at: 0, notes }
     }
 
     /// Returns the folder that the task's directory is in.
@@ -65,6 +67,15 @@ impl TaskLog {
     /// Returns how many bytes are written.
     pub(super) fn len(&self) -> u64 {
         self.writer.len()
+    }
+
+    /// Returns how far a line must have come before it is acknowledged.
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(super) fn set_durability(&mut self, durability: Durability) {
+        self.durability = durability;
     }
 
     pub(super) fn file(&self) -> &Arc<dyn File> {
@@ -104,7 +115,7 @@ impl TaskLog {
 
     /// Reads the newest rewrite of the view.
     pub(super) fn newest_rewrite(&self) -> Result<Option<Rewrite>, StoreError> {
-        self.state.rewrite.as_ref().map(|mark| self.source().rewrite_at(mark.offset)).transpose()
+        self.source().marked_rewrite(self.state.rewrite.as_ref())
     }
 
     /// Reads the final summary of a task that has ended.
@@ -201,7 +212,8 @@ pub(super) mod tests {
         let writer = LogWriter::new(LogKind::Messages, open(layout::MESSAGES), 0, Arc::default());
         let index = Index::create(open(layout::INDEX)).unwrap();
         let notes = DamageNote::new(&Arc::default(), id);
-        let mut log = TaskLog::new(id, Folder::Running, writer, LogState::default(), Some(index), notes);
+        let (state, durability) = (LogState::default(), Durability::Group);
+        let mut log = TaskLog::new(id, Folder::Running, writer, state, Some(index), durability, notes);
         let event = Event::Started { uuid: id, format_version: crate::log::FORMAT_VERSION };
         let head = Head::Event { name: event.name(), after: 0 };
         append(&mut log, head, &event.body().unwrap()).unwrap();

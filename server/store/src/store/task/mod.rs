@@ -13,6 +13,7 @@ mod counting;
 mod create;
 mod follow;
 mod fork;
+mod inner;
 mod interrupted;
 mod lead;
 mod lifecycle;
@@ -30,7 +31,6 @@ mod retold;
 mod rewrite;
 mod row;
 mod said;
-mod shown;
 mod snapshot;
 mod summaries;
 mod ticket;
@@ -43,7 +43,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::context::Pressure;
-use crate::log::{Digest, Signal, Tally};
+use crate::log::{Digest, Signal};
 use crate::model::{Durability, Event, Metadata, RequestId, StoreError, TaskConfig, TaskId};
 
 use super::checkpoint::{Checkpoint, RecordMark};
@@ -52,10 +52,11 @@ use super::layout::{self, Folder};
 use super::masking;
 use context::ContextPolicy;
 use counting::Chosen;
+use inner::Inner;
 use log::TaskLog;
 use records::Records;
 use view::TaskView;
-use visibility::{Former, LogSnapshot, Visibility};
+use visibility::Former;
 
 pub use append::{Append, AppendOutcome};
 pub use collect::Collected;
@@ -108,26 +109,6 @@ pub(crate) struct Task {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug)]
-struct Inner {
-    log: TaskLog,
-    tools: Records,
-    plans: Records,
-    view: TaskView,
-    readers: Visibility<LogSnapshot>,
-    rewriting: bool,
-    context: ContextPolicy,
-    /// Whether a system message may still come that stands in front of what was taken over.
-    may_lead: bool,
-    /// Why nothing can be written, if that is so.
-    frozen: Option<Frozen>,
-    deleted: bool,
-    /// The catalog's row is behind.
-    dirty: bool,
-    /// The last checkpoint does not say how things are.
-    changed: bool,
-}
-
 /// Why a task takes no writes.
 #[derive(Debug, Clone)]
 enum Frozen {
@@ -161,10 +142,6 @@ impl Task {
         log.state().config.as_ref().unwrap_or(&self.metadata.config)
     }
 
-    fn durability(&self, inner: &Inner) -> Durability {
-        self.config(&inner.log).durability.unwrap_or(self.env.options.durability)
-    }
-
     /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
     /// yes, the handle does not touch the task's files any more, so that they can be opened again.
     pub(crate) fn is_spent(&self) -> bool {
@@ -181,6 +158,12 @@ impl Task {
     /// Takes no writes, for want of room: the handle is good for the calls that have it, and no others.
     pub(crate) fn wait_for_room(&self) {
         self.lock().frozen.get_or_insert(Frozen::Full);
+    }
+
+    /// Locks the task; fails if it was deleted since the caller found it.
+    fn lock_existing(&self) -> Result<MutexGuard<'_, Inner>, StoreError> {
+        let inner = self.lock();
+        self.check_there(&inner).map(|()| inner)
     }
 
     /// Refuses calls on a task that was removed since the caller found it.
@@ -268,7 +251,7 @@ impl Task {
     /// How far the log is written, and how far that has to come. A sync that somebody else makes will do.
     fn written(&self) -> (u64, Durability) {
         let inner = self.lock();
-        let durability = match self.durability(&inner) {
+        let durability = match inner.log.durability() {
             Durability::Process => Durability::Process,
             Durability::Group | Durability::Each => Durability::Group,
         };
@@ -427,22 +410,5 @@ impl Task {
             self.env.note_undone();
         }
         self.refresh_row(inner);
-    }
-}
-
-impl Inner {
-    /// Tokens of the tools that are sent beside the view, as counted.
-    fn tools_tokens(&self) -> u64 {
-        self.context.tools_tokens(self.log.state().tally.tools_tokens)
-    }
-
-    /// Returns the counters, with what calls have shown since.
-    fn tally(&self) -> Tally {
-        self.context.tally(&self.log.state().tally, self.log.state().view_generation())
-    }
-
-    /// Returns the same as readers see them.
-    fn visible_tally(&self) -> Tally {
-        self.context.tally(&self.readers.snapshot().tally, self.log.state().view_generation())
     }
 }

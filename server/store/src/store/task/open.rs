@@ -14,7 +14,7 @@ use crate::model::{StoreError, TaskId};
 
 use super::counting::{Chosen, chosen};
 use super::records::Records;
-use super::{ContextPolicy, Frozen, Inner, Task, TaskLog, TaskView, Visibility};
+use super::{ContextPolicy, Frozen, Inner, Task, TaskLog, TaskView};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
@@ -69,26 +69,15 @@ impl Task {
             damage => damage,
         };
         let frozen = frozen(damage, &state, metadata.format_version, folder, &dir);
-        let mut log = TaskLog::new(id, folder, writer, state, index, DamageNote::new(&env.damage, id));
-        log.note_checkpoint(checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log.len()));
-        let changed = log.since_checkpoint() > 0;
-        let config = log.state().config.as_ref().unwrap_or(&metadata.config);
+        let config = state.config.as_ref().unwrap_or(&metadata.config);
         let counter = Chosen::new(chosen(env, config));
-        let mut inner = Inner {
-            context: ContextPolicy::new(config, &env.options.compression),
-            log,
-            tools,
-            plans,
-            view: TaskView::of_checkpoint(checkpoint.and_then(|checkpoint| checkpoint.view)),
-            readers: Visibility::default(),
-            rewriting: false,
-            may_lead: metadata.inherited_from.is_some(),
-            frozen,
-            deleted: false,
-            dirty: false,
-            changed,
-        };
-        inner.show_all();
+        let durability = config.durability.unwrap_or(env.options.durability);
+        let context = ContextPolicy::new(config, &env.options.compression);
+        let notes = DamageNote::new(&env.damage, id);
+        let mut log = TaskLog::new(id, folder, writer, state, index, durability, notes);
+        log.note_checkpoint(checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log.len()));
+        let view = TaskView::of_checkpoint(checkpoint.and_then(|checkpoint| checkpoint.view));
+        let inner = Inner::new(log, tools, plans, view, context, metadata.inherited_from.is_some(), frozen);
         Ok(Self {
             id,
             counter,

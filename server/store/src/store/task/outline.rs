@@ -119,8 +119,7 @@ impl Outline {
 impl Task {
     /// The view as it is now. What is not durable yet is in it too: a rewrite makes it so.
     pub(crate) fn outline(&self) -> Result<Outline, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
         self.outline_locked(&mut inner)
     }

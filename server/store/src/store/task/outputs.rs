@@ -307,8 +307,7 @@ impl Task {
     /// The same of one that was stored.
     pub(crate) fn stored(&self, id: OutputId) -> Result<Output, StoreError> {
         let found = {
-            let inner = self.lock();
-            self.check_there(&inner)?;
+            let inner = self.lock_existing()?;
             self.look(&inner.log.path(layout::OUTPUTS), id).map_err(|error| self.bad_output(id, error))?
         };
         let Some((mut content, meta)) = found else {
@@ -389,8 +388,7 @@ impl Task {
     pub(super) fn each_output(&self, visit: &mut dyn FnMut(Entry, &Name)) -> Result<(), StoreError> {
         loop {
             let dir = {
-                let inner = self.lock();
-                self.check_there(&inner)?;
+                let inner = self.lock_existing()?;
                 inner.log.path(layout::OUTPUTS)
             };
             let listed = self.env.fs.list(&dir, &mut |entry| {

@@ -10,11 +10,11 @@ use crate::infra::fs::{File, StorePath};
 use crate::log::{
     Backward, BadLine, DamageNote, Fold, Forward, Head, Line, LogKind, LogState, RecordState, Source,
 };
-use crate::model::{Durability, InvalidField, Plan, Rewrite, StoreError};
+use crate::model::{InvalidField, Plan, Rewrite, StoreError};
 
+use super::Task;
 use super::row::count_view;
 use super::view_files::{ViewFiles, ViewWriter};
-use super::{Inner, Task};
 use crate::store::layout;
 
 /// A view, chunk by chunk, straight from disk.
@@ -187,11 +187,9 @@ impl LineReader {
 impl Task {
     /// The view as it is, or as it was after a message.
     pub(crate) fn current(&self, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
-        let source = inner.source(durability);
+        let source = inner.visible_source();
         let last_seq = inner.readers.snapshot().last_seq;
         if let Some(seq) = as_of.filter(|seq| *seq != last_seq) {
             drop(inner);
@@ -214,7 +212,7 @@ impl Task {
         }
         let rewrite = inner.log.state().rewrite.clone();
         drop(inner);
-        let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+        let rewrite = source.marked_rewrite(rewrite.as_ref())?;
         self.folded(source, rewrite, last_seq)
     }
 
@@ -258,10 +256,8 @@ impl Task {
 
     /// Lines of `messages.jsonl` from the first of a range of messages on, with the events among them.
     pub(crate) fn lines(&self, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
-        let source = inner.source(durability);
+        let mut inner = self.lock_existing()?;
+        let source = inner.visible_source();
         let notes = inner.log.notes().clone();
         drop(inner);
         let lines = source.lines_from(from);
@@ -270,10 +266,8 @@ impl Task {
 
     /// The last messages, found from the end of the log backwards.
     pub(crate) fn last_messages(&self, count: u64) -> Result<LineReader, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
-        let source = inner.source(durability);
+        let mut inner = self.lock_existing()?;
+        let source = inner.visible_source();
         let last = inner.readers.snapshot().last_seq;
         let notes = inner.log.notes().clone();
         drop(inner);
@@ -319,17 +313,14 @@ impl Task {
 
     /// Whether a message is pinned.
     pub(crate) fn is_pinned(&self, seq: u64) -> Result<bool, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
-        inner.advance(durability);
+        let mut inner = self.lock_existing()?;
+        inner.advance();
         Ok(inner.readers.pins(&inner.log.state().pins).contains(&seq))
     }
 
     /// Records of `tools.jsonl` or `planning.jsonl`.
     pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> Result<LineReader, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         let end = self.records_end(&mut inner, kind);
         let notes = inner.log.notes().clone();
         let name = inner.records(kind).file_name();
@@ -363,22 +354,12 @@ impl Task {
 
     /// The view's second file, with its length.
     pub(crate) fn extra(&self) -> Result<Option<FilePart>, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
-        inner.advance(durability);
+        inner.advance();
         let len = inner.readers.snapshot().extra_len;
         let extra = inner.view.files().and_then(ViewFiles::extra).filter(|_| len > 0);
         Ok(extra.map(|file| (Arc::clone(file), len)))
-    }
-}
-
-impl Inner {
-    /// Everything up to the newest line that readers may see.
-    pub(super) fn source(&mut self, durability: Durability) -> Source {
-        self.advance(durability);
-        self.log.source_to(self.readers.snapshot().log_end)
     }
 }
 
@@ -390,8 +371,7 @@ impl Task {
 
     /// Reads all that is durable of the logs, line by line, and tells the first damage.
     pub(crate) fn check_logs(&self) -> Result<(), StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         let mut logs = vec![(LogKind::Messages, Arc::clone(inner.log.file()), inner.log.commit().durable())];
         for kind in [LogKind::Tools, LogKind::Plans] {
             let writer = inner.records(kind).writer.as_ref();

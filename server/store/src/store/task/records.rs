@@ -153,7 +153,7 @@ impl Task {
         let body = with_request_id(body, caller.request_id.as_ref());
         let digest = Digest::of(&[&body]);
         let mut inner = self.lock();
-        let durability = self.durability(&inner);
+        let durability = inner.log.durability();
         let records = inner.records(kind);
         let len = records.len();
         let seen = caller.request_id.as_ref().and_then(|id| Some((id, records.state.requests.get(id)?)));
@@ -227,14 +227,8 @@ impl Task {
         }
         records.readers.push(records.snapshot());
         inner.changed = true;
-        inner.advance(self.durability(inner));
+        inner.advance();
         Ok((number, appended.end))
-    }
-}
-
-impl Inner {
-    pub(super) fn records(&mut self, kind: LogKind) -> &mut Records {
-        if kind == LogKind::Plans { &mut self.plans } else { &mut self.tools }
     }
 }
 

@@ -28,8 +28,7 @@ impl Task {
     /// What the rewrite that made a generation of the view has done.
     pub(crate) fn retell(&self, generation: u64) -> Result<Retold, StoreError> {
         let (source, calibration, tools) = {
-            let inner = self.lock();
-            self.check_there(&inner)?;
+            let inner = self.lock_existing()?;
             (inner.log.source(), inner.log.state().tally.calibration, inner.tools_tokens())
         };
         let FoundRewrite { rewrite, after: last_seq, .. } = source.find_rewrite(generation)?;

@@ -56,15 +56,14 @@ pub struct TaskInfo {
 
 impl Task {
     pub(crate) fn info(&self) -> Result<TaskInfo, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
+        let mut inner = self.lock_existing()?;
+        let durability = inner.log.durability();
         self.ensure_view(&mut inner);
-        inner.advance(durability);
+        inner.advance();
         let now = self.env.clock.monotonic();
         let mut unseen = None;
         if !inner.view.is_open() {
-            unseen = Some((inner.source(durability), inner.log.state().rewrite.clone()));
+            unseen = Some((inner.visible_source(), inner.log.state().rewrite.clone()));
         }
         let lease = inner.log.state().lease.clone();
         let mut info = TaskInfo {
@@ -94,7 +93,7 @@ impl Task {
         drop(inner);
         if let Some((source, rewrite)) = unseen {
             // Where nothing can be written there may be no view; what it would be is counted.
-            let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+            let rewrite = source.marked_rewrite(rewrite.as_ref())?;
             let view = count_view(Fold::new(source, rewrite, info.last_seq))?;
             info.view_tokens = view.tokens;
             info.view_messages = view.lines;
@@ -109,11 +108,9 @@ impl Task {
 
     /// How full the context is.
     pub(crate) fn pressure_now(&self) -> Result<Pressure, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
-        let durability = self.durability(&inner);
-        inner.advance(durability);
+        inner.advance();
         inner.view_tokens();
         Ok(self.visible_pressure(&inner))
     }
@@ -175,7 +172,7 @@ impl Task {
         if inner.log.state().status.is_final() {
             self.ensure_view(inner);
         }
-        inner.advance(self.durability(inner));
+        inner.advance();
         self.env.catalog.put(self.row(inner));
         if inner.is_ahead() && inner.frozen.is_none() {
             // It is put again when that is durable.
@@ -189,7 +186,7 @@ impl Task {
             // The row counts what is in the view.
             self.restore_view(inner)?;
         }
-        inner.advance(self.durability(inner));
+        inner.advance();
         let bytes = task_json(&self.row(inner))?;
         let path = inner.log.path(layout::TASK);
         files::replace(self.env.fs.as_ref(), &path, &bytes, Sync::Contents)
@@ -202,14 +199,13 @@ impl Task {
         if inner.log.state().status.is_final() {
             self.ensure_view(&mut inner);
         }
-        let durability = self.durability(&inner);
-        inner.advance(durability);
+        inner.advance();
         self.row(&inner)
     }
 
     /// Where the records of a log end, for readers.
     pub(super) fn records_end(&self, inner: &mut Inner, kind: LogKind) -> u64 {
-        let durability = self.durability(inner);
+        let durability = inner.log.durability();
         let writer = inner.records(kind).writer.as_ref();
         writer.map_or(0, |writer| writer.commit().visible(durability))
     }

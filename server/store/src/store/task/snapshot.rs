@@ -159,11 +159,9 @@ impl ViewSource for ViewLines {
 impl Task {
     /// The view as readers may see it.
     pub(crate) fn view_snapshot(&self) -> Result<ViewSnapshot, StoreError> {
-        let mut inner = self.lock();
-        self.check_there(&inner)?;
-        let durability = self.durability(&inner);
+        let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
-        let source = inner.source(durability);
+        let source = inner.visible_source();
         let (generation, last_seq) = (inner.log.state().view_generation(), inner.readers.snapshot().last_seq);
         let config = self.visible_config(&inner).clone();
         if let Some(files) = inner.view.files() {
@@ -177,7 +175,7 @@ impl Task {
         }
         let rewrite = inner.log.state().rewrite.clone();
         drop(inner);
-        let rewrite = rewrite.map(|mark| source.rewrite_at(mark.offset)).transpose()?;
+        let rewrite = source.marked_rewrite(rewrite.as_ref())?;
         let from = From::Log { source, rewrite: rewrite.map(Box::new) };
         Ok(ViewSnapshot { generation, last_seq, config, from })
     }

@@ -55,8 +55,7 @@ impl SummaryLines {
 impl Task {
     /// The newest summary that the view has.
     pub(crate) fn latest_summary(&self) -> Result<Option<SummaryRecord>, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         let newest = inner.log.newest_rewrite()?;
         let source = inner.log.source();
         drop(inner);
@@ -81,8 +80,7 @@ impl Task {
 
     /// `summaries.jsonl`, with its length.
     pub(crate) fn summaries(&self) -> Result<Option<FilePart>, StoreError> {
-        let inner = self.lock();
-        self.check_there(&inner)?;
+        let inner = self.lock_existing()?;
         if inner.log.state().summaries_len == 0 {
             return Ok(None);
         }
