@@ -152,7 +152,7 @@ impl CompressionOutcome {
         asked: &str,
     ) -> Result<Option<Self>, StoreError> {
         let Some(generation) = store.compressed_before(id, caller, asked)? else { return Ok(None) };
-        let (told, policy) = (store.retell(id, generation)?, store.policy(id)?);
+        let (told, policy) = (store.compression_report(id, generation)?, store.policy(id)?);
         let strategy = Strategy::ALL.map(Strategy::as_str).into_iter().find(|name| *name == told.strategy);
         let (summary_id, model) = told.summary.map_or((0, None), |made| (made.id, Some(made.model)));
         let provider = policy.provider.map_or("", |provider| provider.as_str());

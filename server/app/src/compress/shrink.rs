@@ -9,7 +9,7 @@ use super::excerpt::{LEAST, is_text, shorten, text_tokens};
 use super::selection::CurrentRequest;
 use crate::context::OutputPolicy;
 use crate::model::{Json, Literal, Role, StoreError, TokenCounter};
-use crate::store::{Outline, Part, Protected, Seen};
+use crate::store::{Outline, Part, ProtectedOutputs, Seen};
 
 /// Tokens of an output that was trimmed.
 const TRIMMED: u64 = 12;
@@ -65,7 +65,7 @@ impl Shrunk {
             return Ok(shrunk);
         }
         // Results behind the model's last message are new to it.
-        let (mut messages, mut answered, mut protected) = (Vec::new(), 0, Protected::new(policy));
+        let (mut messages, mut answered, mut protected) = (Vec::new(), 0, ProtectedOutputs::new(policy));
         each(outline, keep, &mut |place, kept, seen| {
             let is_protected = protected.see(seen);
             if seen.kind.is_some() {

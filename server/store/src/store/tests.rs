@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::model::InstanceId;
+use crate::model::{Holder, InstanceId, TaskConfig, TaskKey};
 
 fn start(store: &Store) -> Started {
     let holder =

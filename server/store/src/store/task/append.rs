@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::context::{Pressure, count_tokens};
 use crate::log::{Digest, Head};
 use crate::mask::MaskCounts;
-use crate::model::{Durability, Event, NewMessage, RequestId, Status, StoreError, TaskConfig};
+use crate::model::{
+    Durability, Event, NewMessage, RequestId, Rewrite, Role, Segment, Status, StoreError, TaskConfig,
+};
 
 use super::compression_attempt::CompressionAttempt;
 use super::ticket::{Due, Pending, Ticket};
@@ -117,7 +119,7 @@ impl Task {
         let ready =
             inner.view.is_open() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
         // That may have to be read.
-        let ready = ready && !inner.may_lead;
+        let ready = ready && !inner.expects_system_message;
         ready.then(|| self.append_locked(&mut inner, prepared))
     }
 
@@ -138,7 +140,7 @@ impl Task {
         if message.pinned {
             self.check_pin(inner, "pinned", tokens)?;
         }
-        self.put_in_front(inner)?;
+        self.move_inherited_back(inner)?;
         self.ensure_view(inner);
         // That may have found the log damaged.
         self.check_writable(inner)?;
@@ -150,7 +152,7 @@ impl Task {
         if message.pinned {
             inner.readers.note_former(end, Some(Former::Pin { seq, pinned: false }));
         }
-        match self.put_in_front(inner) {
+        match self.move_inherited_back(inner) {
             Ok(moved) => end = moved.unwrap_or(end),
             // The message is there; the next one tries again.
             Err(error) => {
@@ -297,5 +299,49 @@ impl Task {
         } else {
             Err(StoreError::WrongStatus { id: self.id, status, action })
         }
+    }
+
+    /// Moves inherited messages behind the system messages that a task begins with, also if these come later; returns the end
+    /// of the rewrite, if there was one. Should a crash come between the message and the rewrite, the next append does it.
+    pub(super) fn move_inherited_back(&self, inner: &mut Inner) -> Result<Option<u64>, StoreError> {
+        if !inner.expects_system_message {
+            return Ok(None);
+        }
+        let newest = inner.log.newest_rewrite()?.filter(|newest| newest.strategy == Rewrite::INHERIT);
+        let Some(newest) = newest else {
+            inner.expects_system_message = false;
+            return Ok(None);
+        };
+        let (covers, last) = (newest.covers, inner.log.state().last_seq);
+        let (mut end, mut seen) = (covers, covers);
+        let mut messages = inner.log.source().messages(covers + 1, last);
+        while end == seen
+            && messages.step(|seq, line| {
+                seen = seq;
+                if matches!(line.head, Head::Message { role: Role::System | Role::Developer, .. }) {
+                    end = seq;
+                }
+                Ok(())
+            })?
+        {}
+        inner.expects_system_message = end == last;
+        if end == covers {
+            return Ok(None);
+        }
+        let behind = newest.segments_by_reference().into_iter();
+        let behind = behind.filter(|segment| !matches!(segment, Segment::Keep { .. }));
+        let rewrite = Rewrite {
+            ordinal: newest.ordinal + 1,
+            strategy: Rewrite::INHERIT.to_owned(),
+            base: newest.ordinal,
+            parent: None,
+            covers: end,
+            reason: "behind the system prompt".to_owned(),
+            segments: std::iter::once(Segment::keep(1, end)).chain(behind).collect(),
+        };
+        let end = self.write_event(inner, &Event::Rewrite(rewrite), None)?;
+        // It is made again when it is next looked at.
+        inner.view.discard();
+        Ok(Some(end))
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::context::{Policy, Pressure, Stage};
-use crate::log::Digest;
-use crate::model::{Durability, Rewrite, Status, StoreError, SummaryRecord};
+use crate::log::{Digest, Fold, FoundRewrite, Source};
+use crate::model::{Durability, Rewrite, Segment, Status, StoreError, SummaryRecord};
 
 use super::compression_attempt::CompressionAttempt;
 use super::interrupted::ASKED_AGAIN;
@@ -50,6 +50,25 @@ pub struct Compressed {
     /// Messages of the new view without those, with what stands for results that never came; none if the view could not
     /// be put in place.
     pub messages: Option<u64>,
+}
+
+/// The result of a compression by the log, with messages that were appended while it ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompressionReport {
+    /// The strategy.
+    pub strategy: String,
+    /// Messages in the view before.
+    pub messages_before: u64,
+    /// Messages in the view after it.
+    pub messages_after: u64,
+    /// Messages that were removed.
+    pub messages_removed: u64,
+    /// Tokens of the view before, by the present calibration.
+    pub tokens_before: u64,
+    /// Tokens of the view after it.
+    pub tokens_after: u64,
+    /// The newest summary that it made.
+    pub summary: Option<SummaryRecord>,
 }
 
 impl Task {
@@ -194,4 +213,49 @@ impl Task {
         }
         inner.context.compression.is_next_due(policy, pressure, inner.log_tokens(), Instant::now())
     }
+
+    /// Reads from the log what the rewrite has done that made a generation of the view.
+    pub(crate) fn compression_report(&self, generation: u64) -> Result<CompressionReport, StoreError> {
+        let (source, calibration, tools) = {
+            let inner = self.lock_existing()?;
+            (inner.log.source(), inner.log.state().tally.calibration, inner.tools_tokens())
+        };
+        let FoundRewrite { rewrite, after: last_seq, .. } = source.find_rewrite(generation)?;
+        let base = if rewrite.base > 0 { Some(source.rewrite(rewrite.base)?) } else { None };
+        let new = rewrite.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
+        let calibrated = |counted: u64| calibration.apply(counted.saturating_add(tools));
+        let (strategy, summary) = (rewrite.strategy.clone(), newest_summary(&rewrite)?);
+        let (messages_before, tokens_before) = count(&source, base, last_seq)?;
+        let (messages_after, tokens_after) = count(&source, Some(rewrite), last_seq)?;
+        Ok(CompressionReport {
+            strategy,
+            messages_before,
+            messages_after,
+            messages_removed: (messages_before + new as u64).saturating_sub(messages_after),
+            summary,
+            tokens_before: calibrated(tokens_before),
+            tokens_after: calibrated(tokens_after),
+        })
+    }
+}
+
+/// Counts the messages and tokens of a view up to a message of the log.
+fn count(source: &Source, rewrite: Option<Rewrite>, last_seq: u64) -> Result<(u64, u64), StoreError> {
+    let mut fold = Fold::new(source.clone(), rewrite, last_seq);
+    let (mut lines, mut extra) = (Vec::new(), Vec::new());
+    while fold.step(&mut lines, &mut extra)? {
+        lines.clear();
+        extra.clear();
+    }
+    Ok((fold.state().lines, fold.state().tokens))
+}
+
+/// Returns the newest summary that a rewrite has made.
+fn newest_summary(rewrite: &Rewrite) -> Result<Option<SummaryRecord>, StoreError> {
+    let mut made = rewrite.segments.iter().rev().filter_map(|segment| match segment {
+        Segment::Literal(literal) => literal.summary.as_ref(),
+        Segment::Keep { .. } | Segment::Replace { .. } | Segment::Earlier { .. } => None,
+    });
+    let parsed = made.next().map(|record| serde_json::from_str(record.as_str())).transpose();
+    parsed.map_err(|error| StoreError::io("a summary", error.into()))
 }

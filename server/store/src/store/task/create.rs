@@ -13,7 +13,7 @@ use crate::model::{
     Rewrite, Role, Segment, StoreError, TaskId,
 };
 
-use super::counting::{Chosen, chosen};
+use super::context_usage::{Chosen, chosen};
 use super::records::Records;
 use super::{ContextPolicy, Digest, Inner, Task, TaskLog, TaskView};
 use crate::store::env::Env;

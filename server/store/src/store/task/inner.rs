@@ -6,7 +6,7 @@ use super::compression_attempt::{CompressionAttempt, LogTokens};
 use super::context::ContextPolicy;
 use super::log::TaskLog;
 use super::records::Records;
-use super::row::count_view;
+use super::task_info::count_view;
 use super::view::TaskView;
 use super::visibility::{LogSnapshot, Visibility};
 use super::{Frozen, Task};
@@ -23,8 +23,8 @@ pub(super) struct Inner {
     pub(super) readers: Visibility<LogSnapshot>,
     pub(super) rewriting: bool,
     pub(super) context: ContextPolicy,
-    /// Whether a system message may still come that stands in front of what was taken over.
-    pub(super) may_lead: bool,
+    /// Whether a system message may still come, which stands in front of inherited messages.
+    pub(super) expects_system_message: bool,
     /// Why nothing can be written, if that is so.
     pub(super) frozen: Option<Frozen>,
     pub(super) deleted: bool,
@@ -42,7 +42,7 @@ impl Inner {
         plans: Records,
         view: TaskView,
         context: ContextPolicy,
-        may_lead: bool,
+        expects_system_message: bool,
         frozen: Option<Frozen>,
     ) -> Self {
         let changed = log.since_checkpoint() > 0;
@@ -55,7 +55,7 @@ impl Inner {
             readers,
             rewriting: false,
             context,
-            may_lead,
+            expects_system_message,
             frozen,
             deleted: false,
             dirty: false,

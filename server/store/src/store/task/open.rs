@@ -12,7 +12,7 @@ use crate::log::{
 };
 use crate::model::{StoreError, TaskId};
 
-use super::counting::{Chosen, chosen};
+use super::context_usage::{Chosen, chosen};
 use super::records::Records;
 use super::{ContextPolicy, Frozen, Inner, Task, TaskLog, TaskView};
 use crate::store::checkpoint::{Checkpoint, RecordMark};

@@ -300,7 +300,7 @@ impl Task {
     pub(crate) fn output(&self, name: OutputName) -> Result<Output, StoreError> {
         match name {
             OutputName::Stored(id) => self.stored(id),
-            OutputName::Message(seq) => self.said(seq),
+            OutputName::Message(seq) => self.message_output(seq),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::log::{
 use crate::model::{InvalidField, Plan, Rewrite, StoreError};
 
 use super::Task;
-use super::row::count_view;
+use super::task_info::count_view;
 use super::view_files::{ViewFiles, ViewWriter};
 use crate::store::layout;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::context::OutputPolicy;
 use crate::log::{Digest, Seen, TRIMMED_TOKENS, Walk};
+use crate::model::json::{field, items};
 use crate::model::{Calibration, NewMessage, Rewrite, Role, Segment, Status, StoreError};
 
 use super::outline::push;
-use super::protected::Protected;
 use super::{Caller, Inner, NewRewrite, Outline, Task};
 
 /// The part of the budget that is left, as each rewrite breaks prompt caches: a third of it.
@@ -287,7 +287,7 @@ struct Choosing<'a> {
     waiting: Vec<(u64, u64, bool)>,
     /// Whether that message or one of them is pinned: then all of them stay.
     pinned: bool,
-    protected: Protected<'a>,
+    protected: ProtectedOutputs<'a>,
 }
 
 impl<'a> Choosing<'a> {
@@ -302,7 +302,7 @@ impl<'a> Choosing<'a> {
             chosen: Chosen::nothing(outline),
             waiting: Vec::new(),
             pinned: false,
-            protected: Protected::new(policy),
+            protected: ProtectedOutputs::new(policy),
             outline,
             most,
         }
@@ -361,6 +361,53 @@ impl<'a> Choosing<'a> {
         self.chosen.exhausted = !self.fits();
         self.chosen
     }
+}
+
+/// Finds the outputs of protected tools in a walk over a view.
+#[derive(Debug)]
+pub struct ProtectedOutputs<'a> {
+    policy: &'a OutputPolicy,
+    /// The calls of the model's last message by their ids.
+    called: Vec<(String, String)>,
+}
+
+impl<'a> ProtectedOutputs<'a> {
+    /// Begins before the first message.
+    pub fn new(policy: &'a OutputPolicy) -> Self {
+        Self { policy, called: Vec::new() }
+    }
+
+    /// Takes the next message; returns whether it is an output of a protected tool, which the message or its call names.
+    pub fn see(&mut self, seen: &Seen<'_>) -> bool {
+        // What is not in the log is no output and calls nothing.
+        if self.policy.protected_tools.is_empty() || seen.kind.is_some() {
+            return false;
+        }
+        let shown = &seen.shown;
+        if shown.role == Role::Assistant {
+            self.called = shown.tool_calls.map(called).unwrap_or_default();
+        }
+        let given = || shown.tool_name.or(shown.name).and_then(text);
+        let by_call = || {
+            let id = text(shown.tool_call_id?)?;
+            self.called.iter().find(|(called, _)| *called == id).map(|(_, name)| name.clone())
+        };
+        shown.role == Role::Tool && given().or_else(by_call).is_some_and(|name| self.policy.protects(&name))
+    }
+}
+
+/// Returns the ids of calls, with the names of the tools.
+fn called(calls: &str) -> Vec<(String, String)> {
+    let pair = |call: &str| {
+        let tool = field(call, "function").or_else(|| field(call, "custom"))?;
+        Some((text(field(call, "id")?)?, text(field(tool, "name")?)?))
+    };
+    items(calls).into_iter().filter_map(pair).collect()
+}
+
+/// Parses a JSON string.
+fn text(json: &str) -> Option<String> {
+    serde_json::from_str(json).ok()
 }
 
 #[cfg(test)]

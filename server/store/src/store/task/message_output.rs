@@ -1,5 +1,5 @@
-//! Messages that are read like outputs: what a tool said where nobody stored it apart. A note that stands for such a message in
-//! the view names its number, so that a model can ask for it as for any other output.
+//! Messages that are read like outputs: the output of a tool that was not stored in a file of its own. A note that stands for
+//! such a message in the view names its number, so that a model can ask for it like for any other output.
 
 use super::Task;
 use super::outputs::Output;
@@ -8,19 +8,19 @@ use crate::model::StoreError;
 use crate::model::json::{field, items};
 use crate::outputs::{Content, Head, Meta, OutputId, OutputName, Tally, Written};
 
-/// What the log has of a message.
-struct Said {
+/// The text of a message in the log.
+struct MessageText {
     output_ref: Option<OutputId>,
     text: String,
     written: Written,
 }
 
 impl Task {
-    /// The text of a message; of one that names an output, that output. It is in memory, as large as a message may be.
-    pub(super) fn said(&self, seq: u64) -> Result<Output, StoreError> {
+    /// Opens the text of a message as an output; of a message that names an output, that output. The text is in memory.
+    pub(super) fn message_output(&self, seq: u64) -> Result<Output, StoreError> {
         let mut lines = self.lines(seq, seq)?;
-        while let Some(found) = lines.step(said)? {
-            let Some(Said { output_ref, text, written }) = found else { continue };
+        while let Some(found) = lines.step(message_text)? {
+            let Some(MessageText { output_ref, text, written }) = found else { continue };
             if let Some(id) = output_ref {
                 return self.stored(id);
             }
@@ -39,7 +39,7 @@ impl Task {
     }
 }
 
-fn said(line: &Line<'_>) -> Option<Said> {
+fn message_text(line: &Line<'_>) -> Option<MessageText> {
     if !matches!(line.head, LineHead::Message { .. }) {
         return None;
     }
@@ -50,7 +50,7 @@ fn said(line: &Line<'_>) -> Option<Said> {
         let parts = items(content).into_iter().filter_map(|part| unquoted(field(part, "text")?));
         parts.collect::<Vec<_>>().join("\n")
     });
-    Some(Said {
+    Some(MessageText {
         output_ref: word(body.output_ref).and_then(|id| OutputId::parse(&id)),
         text,
         written: Written {

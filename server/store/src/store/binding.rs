@@ -1,4 +1,4 @@
-//! Work that takes a while on one task: a compression, a chat, an ending.
+//! Binds long work to one task: a compression, a chat, an ending.
 //!
 //! Between two of its steps the task can be deleted, and another started under the same id. A bound store refuses that other
 //! one, so that nothing of a deleted task ends up in its successor, and says when its task was deleted.

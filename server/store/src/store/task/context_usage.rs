@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::Task;
-use super::row::count_view;
+use super::task_info::count_view;
 use crate::context::{Pressure, count_json};
 use crate::log::Fold;
 use crate::model::json::items;
