@@ -14,7 +14,7 @@ use super::serving::Serving;
 use super::status::Refusal;
 use crate::infra::metrics;
 use crate::model::{InvalidField, StoreError, TaskId};
-use crate::outputs::{Head, Lines, OutputId, OutputName, Raw, Step};
+use crate::outputs::{Lines, OutputHead, OutputId, OutputName, Raw, Step};
 use crate::store::{Output, Store};
 
 /// How long ago an output must have been put, if nothing else is asked for.
@@ -27,7 +27,7 @@ pub(super) fn ref_id(text: &str) -> Parsed<OutputName> {
     OutputName::parse(text).ok_or_else(|| InvalidField::new("ref_id", problem))
 }
 
-pub(super) fn told_ref(id: OutputName, head: &Head) -> pb::ToolOutputRef {
+pub(super) fn told_ref(id: OutputName, head: &OutputHead) -> pb::ToolOutputRef {
     pb::ToolOutputRef {
         id: id.to_string(),
         byte_size: head.byte_size,

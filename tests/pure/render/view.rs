@@ -1,8 +1,8 @@
 //! A view in memory, made as the store makes it, and bodies that are rendered from it.
 
 use contextstore_base::model::{Json, NewMessage, StoreError};
-use contextstore_policy::render::{Provider, RenderOptions, Rendering, ViewLine, ViewSource};
-use contextstore_store::log::{Shown, ViewState};
+use contextstore_policy::render::{Entry, Provider, RenderOptions, Rendering, Source};
+use contextstore_store::log::{ShownMessage, ViewState};
 
 /// The two files of a view.
 #[derive(Default, Clone)]
@@ -30,7 +30,7 @@ impl View {
         let (content, tool_name) = (json(&message.content), json(&message.tool_name));
         let (tool_calls, tool_call_id) = (json(&message.tool_calls), json(&message.tool_call_id));
         let (name, extra) = (json(&message.name), json(&message.extra));
-        let shown = Shown {
+        let shown = ShownMessage {
             seq: self.seq,
             role: message.role,
             tokens: 0,

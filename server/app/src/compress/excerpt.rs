@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::context::{count_text, plain_text};
 use crate::model::json::{field, fields, items};
 use crate::model::{Json, JsonKind, TokenCounter};
-use crate::store::Seen;
+use crate::store::ViewMessage;
 
 /// What is left of a message that is cut, in tokens, at least.
 pub(super) const LEAST: u64 = 48;
@@ -35,7 +35,7 @@ pub(super) fn text_tokens(content: &str, counter: TokenCounter) -> u64 {
 /// The content of a message with its longest texts cut to head and tail, and the tokens that the message has then; none if
 /// that does not make it smaller, or it would still take more than so many bytes.
 pub(super) fn shorten(
-    seen: &Seen<'_>,
+    seen: &ViewMessage<'_>,
     most: u64,
     bytes: usize,
     counter: TokenCounter,
@@ -178,11 +178,11 @@ fn rewrite_part(part: &str, instead: &mut dyn FnMut(&str) -> Option<String>) -> 
 mod tests {
     use super::*;
     use crate::model::Role;
-    use contextstore_store::log::Shown;
+    use contextstore_store::log::ShownMessage;
 
     fn shortened(content: &str, tokens: u64, most: u64, bytes: usize) -> Option<(Json, u64)> {
-        let shown = Shown { seq: 7, ..Shown::plain(Role::User, content, tokens) };
-        shorten(&Seen { shown, kind: None, output_ref: None }, most, bytes, TokenCounter::Heuristic)
+        let shown = ShownMessage { seq: 7, ..ShownMessage::plain(Role::User, content, tokens) };
+        shorten(&ViewMessage { shown, kind: None, output_ref: None }, most, bytes, TokenCounter::Heuristic)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::context::{Left, plain_text};
 use crate::model::json::{field, items};
 use crate::model::{LiteralKind, Role, StoreError, TaskId};
 use crate::outputs::OutputId;
-use crate::store::{MISSING_TOKENS, Outline, RequestFile, Seen, Store, WorkFile};
+use crate::store::{MISSING_TOKENS, Outline, RequestFile, ViewMessage, Store, WorkFile};
 
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 128 << 10;
@@ -177,7 +177,7 @@ struct Sorter {
 
 impl Sorter {
     /// A message that goes, at a place of the view and of the material.
-    fn note_gap(&mut self, place: u64, seen: &Seen<'_>, bytes: Range<u64>) {
+    fn note_gap(&mut self, place: u64, seen: &ViewMessage<'_>, bytes: Range<u64>) {
         let seq = seen.shown.seq;
         let (mut messages, mut range, mut summary) = (u64::from(seq > 0), (seq, seq), None);
         if seen.kind == Some(LiteralKind::Gap) {
@@ -204,7 +204,7 @@ impl Sorter {
     }
 
     /// Counts what the view has for results that never came, behind messages that stay.
-    fn note_calls(&mut self, seen: &Seen<'_>, kept: bool) {
+    fn note_calls(&mut self, seen: &ViewMessage<'_>, kept: bool) {
         let shown = &seen.shown;
         let answered = shown.tool_call_id.filter(|_| shown.role == Role::Tool);
         if let Some(at) = answered.and_then(|id| self.open.iter().position(|open| open == id)) {
@@ -220,7 +220,7 @@ impl Sorter {
         }
     }
 
-    fn sort(&mut self, seen: &Seen<'_>, kept: bool, to: &mut PartitionWriter) -> Result<(), StoreError> {
+    fn sort(&mut self, seen: &ViewMessage<'_>, kept: bool, to: &mut PartitionWriter) -> Result<(), StoreError> {
         let shown = &seen.shown;
         self.note_calls(seen, kept);
         if kept {
@@ -287,7 +287,7 @@ impl PartitionWriter {
         Self { file, buffer: String::new() }
     }
 
-    fn write(&mut self, seen: &Seen<'_>) -> Result<(), StoreError> {
+    fn write(&mut self, seen: &ViewMessage<'_>) -> Result<(), StoreError> {
         let shown = &seen.shown;
         let out = &mut self.buffer;
         let _ = write!(out, "{{\"seq\":{},\"tokens\":{}", shown.seq, shown.tokens);

@@ -9,7 +9,7 @@ use crate::context::{
     Choose, Gone, Group, Keywords, NOTE, Policy, Staying, Strategy, Whole, chooser, plain_text,
 };
 use crate::model::{LiteralKind, Role, StoreError};
-use crate::store::{Outline, Seen};
+use crate::store::{Outline, ViewMessage};
 
 /// Why a group has to stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,7 +257,7 @@ struct GroupReader<'a> {
 }
 
 impl GroupReader<'_> {
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &ViewMessage<'_>) {
         let shown = &seen.shown;
         let content = self.keywords.as_ref().map_or(0.0, |keywords| {
             keywords.score(shown.role, &plain_text(shown.content.unwrap_or_default()))

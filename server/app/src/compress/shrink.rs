@@ -9,7 +9,7 @@ use super::excerpt::{LEAST, is_text, shorten, text_tokens};
 use super::selection::CurrentRequest;
 use crate::context::OutputPolicy;
 use crate::model::{Json, Literal, Role, StoreError, TokenCounter};
-use crate::store::{Outline, Part, ProtectedOutputs, Seen};
+use crate::store::{Outline, Part, ProtectedOutputs, ViewMessage};
 
 /// Tokens of an output that was trimmed.
 const TRIMMED: u64 = 12;
@@ -38,7 +38,7 @@ struct ShrinkCandidate {
 }
 
 /// Returns the tokens that a message has if its texts are cut as short as can be. What is no text, as images, stays.
-pub(super) fn least(seen: &Seen<'_>, counter: TokenCounter) -> u64 {
+pub(super) fn least(seen: &ViewMessage<'_>, counter: TokenCounter) -> u64 {
     let shown = &seen.shown;
     if seen.kind.is_some() || shown.tool_calls.is_some() || shown.tokens <= LEAST {
         return shown.tokens;
@@ -189,7 +189,7 @@ impl Shrunk {
 fn each(
     outline: &Outline,
     places: &[Range<u64>],
-    take: &mut dyn FnMut(u64, bool, &Seen<'_>),
+    take: &mut dyn FnMut(u64, bool, &ViewMessage<'_>),
 ) -> Result<(), StoreError> {
     let (mut place, mut places) = (0, places.iter().peekable());
     outline.each(&mut |seen| {

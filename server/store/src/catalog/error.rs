@@ -48,11 +48,11 @@ pub(super) fn kind(error: &rusqlite::Error) -> Kind {
     }
 }
 
-/// Whether a failure of the fixed statements that look a file over means that the file is not a catalog.
+/// Returns whether a failure of the fixed statements that look a file over means that the file is not a catalog.
 ///
-/// They are right for every catalog, so a plain `SQLITE_ERROR` comes from the file: a format this SQLite
-/// does not know, a table that is not there. The same holds for "read-only" once the file and its directory
-/// are known to be writable: the header then asks for a newer SQLite.
+/// They are right for every catalog, so a plain `SQLITE_ERROR` comes from the file: a format this SQLite does not know, a
+/// table that is not there. The same holds for "read-only" once the file and its directory are known to be writable: the
+/// header then asks for a newer SQLite.
 pub(super) fn is_unusable(error: &rusqlite::Error) -> bool {
     let plain = |code| error.sqlite_error().is_some_and(|found| found.extended_code == code);
     kind(error) == Kind::Corrupt || plain(ffi::SQLITE_ERROR) || plain(ffi::SQLITE_READONLY)

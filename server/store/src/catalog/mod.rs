@@ -128,7 +128,8 @@ impl Catalog {
         }))
     }
 
-    /// Whether somebody used the catalog at `path` and was killed, or uses it now: reading it takes files beside it.
+    /// Returns whether somebody used the catalog at `path` and was killed, or uses it now: reading it takes files beside
+    /// it.
     pub fn was_in_use(path: &Path) -> bool {
         open::has_beside(path).unwrap_or(true)
     }
@@ -261,7 +262,7 @@ impl Catalog {
         self.read(|conn| queries::previous(conn, key, user, limit.clamp(1, Self::MAX_PAGE_SIZE)))
     }
 
-    /// Which of the ids have a row that does not call them missing.
+    /// Returns which of the ids have a row that does not call them missing.
     pub fn known(&self, ids: &[TaskId]) -> Result<HashSet<TaskId>, StoreError> {
         let queued = self.inner.writing.as_ref().map(|writing| writing.queue.queued_of(ids));
         let mut known = self.read(|conn| queries::known(conn, ids))?;
@@ -295,7 +296,7 @@ impl Catalog {
         self.read(queries::ended)?.into_iter().try_for_each(visit)
     }
 
-    /// How many rows there are.
+    /// Returns how many rows there are.
     pub fn count(&self) -> Result<u64, StoreError> {
         self.settle();
         self.read(queries::count)

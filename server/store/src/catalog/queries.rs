@@ -193,7 +193,7 @@ pub(super) fn previous(
     conn.prepare_cached(&sql)?.query_map(values, read)?.collect()
 }
 
-/// Which of the ids have a row that does not call them missing.
+/// Returns which of the ids have a row that does not call them missing.
 pub(super) fn known(conn: &Connection, ids: &[TaskId]) -> rusqlite::Result<HashSet<TaskId>> {
     let mut statement = conn.prepare_cached(
         "SELECT uuid FROM tasks WHERE health <> 'missing' AND uuid IN (SELECT value FROM json_each(?1))",
@@ -225,7 +225,7 @@ pub(super) fn ended(conn: &Connection) -> rusqlite::Result<Vec<TaskId>> {
         .collect()
 }
 
-/// How many rows there are.
+/// Returns how many rows there are.
 pub(super) fn count(conn: &Connection) -> rusqlite::Result<u64> {
     conn.query_row("SELECT count(*) FROM tasks", [], |row| row.get(0)).map(|Count(count)| count)
 }

@@ -88,7 +88,7 @@ pub(super) fn migrate(conn: &mut Connection) -> Result<(), rusqlite_migration::E
     Migrations::from_slice(MIGRATIONS).to_latest(conn)
 }
 
-/// Whether tables, columns and indexes are those of the newest version.
+/// Returns whether tables, columns and indexes are those of the newest version.
 pub(super) fn is_current(conn: &Connection) -> rusqlite::Result<bool> {
     let indexes = names(conn, "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'tasks'")?;
     Ok(names(conn, "SELECT name FROM pragma_table_info('tasks') ORDER BY cid")? == COLUMNS
@@ -107,7 +107,7 @@ pub(super) fn quick_check(conn: &Connection) -> rusqlite::Result<Option<String>>
     Ok((said != "ok").then_some(said))
 }
 
-/// Whether the file was closed in order.
+/// Returns whether the file was closed in order.
 pub(super) fn is_clean(conn: &Connection) -> rusqlite::Result<bool> {
     let value: Option<String> =
         conn.query_row("SELECT value FROM meta WHERE key = 'clean'", [], |row| row.get(0)).optional()?;

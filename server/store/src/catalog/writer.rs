@@ -46,7 +46,7 @@ type Batch = Vec<(TaskId, Entry)>;
 /// What the callers and the thread share.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     /// Tells the thread that there is something to do.
     work: Condvar,
     /// Tells those who flush that a round ended.
@@ -56,7 +56,7 @@ pub(super) struct Queue {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriterState {
     entries: HashMap<TaskId, Entry>,
     version: u64,
     /// When a round begins without being asked for.
@@ -78,7 +78,7 @@ struct State {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,12 +110,12 @@ impl Queue {
         }
     }
 
-    /// What is queued for a task. What is not queued any more can be read from the file.
+    /// Returns what is queued for a task. What is not queued any more can be read from the file.
     pub(super) fn queued(&self, id: TaskId) -> Option<Change> {
         self.lock().entries.get(&id).map(|entry| entry.change.clone())
     }
 
-    /// What is queued for some tasks, at one moment.
+    /// Returns what is queued for some tasks, at one moment.
     pub(super) fn queued_of(&self, ids: &[TaskId]) -> HashMap<TaskId, Change> {
         let state = self.lock();
         let queued = |id: &TaskId| state.entries.get(id).map(|entry| (*id, entry.change.clone()));
@@ -176,13 +176,13 @@ impl Queue {
         self.damaged.load(Ordering::Relaxed)
     }
 
-    /// How many tasks have something queued.
+    /// Returns how many tasks have something queued.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// Whether a round has begun and not ended.
+    /// Returns whether a round has begun and not ended.
     #[cfg(test)]
     pub(super) fn is_committing(&self) -> bool {
         let state = self.lock();
@@ -268,7 +268,11 @@ impl Queue {
     }
 }
 
-fn wait<'a>(on: &Condvar, state: MutexGuard<'a, State>, longest: Duration) -> MutexGuard<'a, State> {
+fn wait<'a>(
+    on: &Condvar,
+    state: MutexGuard<'a, WriterState>,
+    longest: Duration,
+) -> MutexGuard<'a, WriterState> {
     on.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner).0
 }
 

@@ -18,14 +18,14 @@ use crate::model::Durability;
 pub struct Commit {
     journal: Box<dyn Journal>,
     written: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<CommitState>,
     changed: Condvar,
     /// Wakes readers when there is more for them.
     signal: Arc<Signal>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CommitState {
     durable: u64,
     leading: bool,
     /// How long the last commit took.
@@ -57,7 +57,8 @@ struct CommitFailure {
 impl Commit {
     /// Returns the group commit of a journal whose first `durable` bytes are durable.
     pub fn new(journal: impl Journal + 'static, durable: u64, signal: Arc<Signal>) -> Self {
-        let state = State { durable, leading: false, last_commit: None, failed: None, followers: Vec::new() };
+        let state =
+            CommitState { durable, leading: false, last_commit: None, failed: None, followers: Vec::new() };
         Self {
             journal: Box::new(journal),
             written: AtomicU64::new(durable),
@@ -173,7 +174,7 @@ impl Commit {
         self.wake(state);
     }
 
-    fn role(&self, state: &mut State, to: u64, alone: bool) -> io::Result<CommitRole> {
+    fn role(&self, state: &mut CommitState, to: u64, alone: bool) -> io::Result<CommitRole> {
         if to > self.written.load(Ordering::Acquire) {
             // No commit would ever get there.
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "more is waited for than was written"));
@@ -192,14 +193,14 @@ impl Commit {
     }
 
     /// Wakes every waiting caller; the first that is not done leads.
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: MutexGuard<'_, CommitState>) {
         let followers = std::mem::take(&mut state.followers);
         drop(state);
         self.changed.notify_all();
         followers.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CommitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,7 +14,7 @@ pub struct DamageNotes {
 }
 
 impl DamageNotes {
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     pub fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Acquire)
     }
@@ -38,10 +38,10 @@ impl DamageNotes {
 
 /// Where a reader of one task notes damage.
 #[derive(Debug, Clone)]
-pub struct DamageNote(Arc<Note>);
+pub struct DamageNote(Arc<NoteTarget>);
 
 #[derive(Debug)]
-struct Note {
+struct NoteTarget {
     notes: Arc<DamageNotes>,
     id: TaskId,
     /// The task was deleted: another may have its id by now.
@@ -51,12 +51,12 @@ struct Note {
 impl DamageNote {
     /// For readers of a task.
     pub fn new(notes: &Arc<DamageNotes>, id: TaskId) -> Self {
-        Self(Arc::new(Note { notes: Arc::clone(notes), id, closed: AtomicBool::new(false) }))
+        Self(Arc::new(NoteTarget { notes: Arc::clone(notes), id, closed: AtomicBool::new(false) }))
     }
 
     /// Takes no more notes, and forgets those there are.
     pub fn close(&self) {
-        let Note { notes, id, closed } = &*self.0;
+        let NoteTarget { notes, id, closed } = &*self.0;
         let mut found = notes.lock();
         closed.store(true, Ordering::Release);
         found.remove(id);
@@ -65,7 +65,7 @@ impl DamageNote {
 
     /// Notes damage; answers it as an error.
     pub fn found(&self, path: &str, offset: u64, problem: String) -> StoreError {
-        let Note { notes, id, closed } = &*self.0;
+        let NoteTarget { notes, id, closed } = &*self.0;
         let mut found = notes.lock();
         if !closed.load(Ordering::Acquire) {
             found.insert(*id);

@@ -2,27 +2,27 @@
 
 use super::index::Index;
 use super::line::Line;
-use super::source::Source;
+use super::source::LogSource;
 use super::view::ViewState;
-use super::walk::{Walk, see};
+use super::walk::{ViewWalk, see};
 use crate::model::{Rewrite, StoreError};
 
 /// A fold under way. Each step shows one more message.
 #[derive(Debug)]
 pub struct Fold {
-    walk: Walk,
+    walk: ViewWalk,
     state: ViewState,
 }
 
 impl Fold {
     /// The view that a rewrite gives, followed by the messages up to `to`.
-    pub fn new(source: Source, rewrite: Option<Rewrite>, to: u64) -> Self {
-        Self { walk: Walk::new(source, rewrite, to), state: ViewState::default() }
+    pub fn new(source: LogSource, rewrite: Option<Rewrite>, to: u64) -> Self {
+        Self { walk: ViewWalk::new(source, rewrite, to), state: ViewState::default() }
     }
 
     /// Goes on after a view that stands, with messages `from` to `to`.
-    pub fn resume(source: Source, state: ViewState, from: u64, to: u64) -> Self {
-        Self { walk: Walk::behind(source, from, to), state }
+    pub fn resume(source: LogSource, state: ViewState, from: u64, to: u64) -> Self {
+        Self { walk: ViewWalk::behind(source, from, to), state }
     }
 
     /// Shows messages that were written since, up to `end` of the log and message `to`.
@@ -30,7 +30,7 @@ impl Fold {
         self.walk.extend(end, index, to);
     }
 
-    /// Where the view stands.
+    /// Returns where the view stands.
     pub fn state(&self) -> &ViewState {
         &self.state
     }

@@ -16,7 +16,7 @@ const SPACING: u64 = 64 << 10;
 
 /// One row: at `offset` begins a line; the next message is `seq`, and `rewrites` rewrites came before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct IndexRow {
     /// The next message.
     pub seq: u64,
     /// Rewrites so far.
@@ -25,7 +25,7 @@ pub struct Row {
     pub offset: u64,
 }
 
-impl Row {
+impl IndexRow {
     /// The beginning of every log.
     pub const FIRST: Self = Self { seq: 1, rewrites: 0, offset: 0 };
 
@@ -54,21 +54,21 @@ impl Row {
 pub struct Index {
     file: Arc<dyn File>,
     rows: u64,
-    last: Row,
-    pending: Vec<Row>,
+    last: IndexRow,
+    pending: Vec<IndexRow>,
 }
 
 impl Index {
     /// An empty index over whatever was in the file.
     pub fn create(file: Arc<dyn File>) -> io::Result<Self> {
         file.truncate(0)?;
-        Ok(Self { file, rows: 0, last: Row::FIRST, pending: Vec::new() })
+        Ok(Self { file, rows: 0, last: IndexRow::FIRST, pending: Vec::new() })
     }
 
     /// The first `rows` rows of a file; `None` if they are not there or damaged. If they are trusted, only the
     /// last one is looked at.
     pub fn open(file: Arc<dyn File>, rows: u64, trusted: bool) -> io::Result<Option<Self>> {
-        let mut index = Self { file, rows, last: Row::FIRST, pending: Vec::new() };
+        let mut index = Self { file, rows, last: IndexRow::FIRST, pending: Vec::new() };
         if index.file.len()? < rows.saturating_mul(ROW as u64) {
             return Ok(None);
         }
@@ -86,7 +86,7 @@ impl Index {
             let count = AT_ONCE.min(self.rows - first);
             bytes.resize(count as usize * ROW, 0);
             read_exact_at(self.file.as_ref(), &mut bytes, first * ROW as u64)?;
-            let whole = |row: &[u8]| row.try_into().ok().and_then(Row::parse).is_some();
+            let whole = |row: &[u8]| row.try_into().ok().and_then(IndexRow::parse).is_some();
             if !bytes.chunks_exact(ROW).all(whole) {
                 return Ok(false);
             }
@@ -105,7 +105,7 @@ impl Index {
     }
 
     /// Adds the row of a line if the index needs it: at a rewrite, and far behind the last row.
-    pub fn note(&mut self, row: Row, line: &Line<'_>) {
+    pub fn note(&mut self, row: IndexRow, line: &Line<'_>) {
         let is_rewrite = matches!(line.head, Head::Event { name: "rewrite", .. });
         let far = row.offset >= self.last.offset.saturating_add(SPACING);
         if far || (is_rewrite && row.offset > self.last.offset) {
@@ -128,21 +128,21 @@ impl Index {
     }
 
     /// The last row from which message `seq` lies ahead.
-    pub fn before_message(&self, seq: u64) -> io::Result<Row> {
+    pub fn before_message(&self, seq: u64) -> io::Result<IndexRow> {
         self.last_where(|row| row.seq <= seq)
     }
 
     /// The row of rewrite `ordinal`, or the last one before it.
-    pub fn before_rewrite(&self, ordinal: u64) -> io::Result<Row> {
+    pub fn before_rewrite(&self, ordinal: u64) -> io::Result<IndexRow> {
         self.last_where(|row| row.rewrites < ordinal)
     }
 
     /// The last row for which something holds that holds for a first part of the rows.
-    fn last_where(&self, holds: impl Fn(&Row) -> bool) -> io::Result<Row> {
+    fn last_where(&self, holds: impl Fn(&IndexRow) -> bool) -> io::Result<IndexRow> {
         if let Some(row) = self.pending.iter().rev().find(|row| holds(row)) {
             return Ok(*row);
         }
-        let (mut low, mut high, mut found) = (0, self.rows, Row::FIRST);
+        let (mut low, mut high, mut found) = (0, self.rows, IndexRow::FIRST);
         while low < high {
             let middle = low + (high - low) / 2;
             let row = self.row(middle)?.ok_or_else(|| {
@@ -158,10 +158,10 @@ impl Index {
     }
 
     /// One row by its number; `None` if it is damaged or not there.
-    pub fn row(&self, number: u64) -> io::Result<Option<Row>> {
+    pub fn row(&self, number: u64) -> io::Result<Option<IndexRow>> {
         let mut bytes = [0; ROW];
         match read_exact_at(self.file.as_ref(), &mut bytes, number * ROW as u64) {
-            Ok(()) => Ok(Row::parse(&bytes)),
+            Ok(()) => Ok(IndexRow::parse(&bytes)),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::super::commit::Commit;
 use super::super::line::{Head, LogKind};
-use super::super::scan::{Forward, Verdict, check_tail, read_exact_at};
+use super::super::scan::{Forward, TailVerdict, check_tail, read_exact_at};
 use super::super::writer::LogWriter;
 use super::*;
 use crate::infra::fs::sim::SimFs;
@@ -96,7 +96,7 @@ fn assert_tail_can_be_cut(journal: &impl Journal, acknowledged: &[u8]) {
     let (_, end) = valid_lines(journal);
     let (end, len) = (end.max(acknowledged.len() as u64), found.len() as u64);
     let verdict = check_tail(LogKind::Messages, journal.file(), end, len, acknowledged.len() as u64);
-    assert_eq!(verdict.unwrap(), Verdict::Cut);
+    assert_eq!(verdict.unwrap(), TailVerdict::Cut);
 }
 
 /// Opens the log, whose `durable` bytes are all durable, for writing.

@@ -151,12 +151,12 @@ impl<'a> Line<'a> {
         Some((Head::Record { number, after }, timestamp, durable_to))
     }
 
-    /// What the caller sent: the fields behind the envelope, with a comma in front.
+    /// Returns what the caller sent: the fields behind the envelope, with a comma in front.
     pub fn body(&self) -> &'a str {
         &self.text[self.body..self.text.len() - SEAL_BYTES]
     }
 
-    /// What the checksum covers.
+    /// Returns what the checksum covers.
     pub fn unsealed(&self) -> &'a str {
         &self.text[..self.text.len() - SEAL_BYTES]
     }
@@ -247,7 +247,7 @@ pub(crate) fn begin(kind: LogKind, head: Head<'_>, timestamp: DateTime<Utc>, dur
     line.into_bytes()
 }
 
-/// How the envelope of a record begins, and how its time does.
+/// Returns how the envelope of a record begins, and how its time does.
 fn record_fields(kind: LogKind) -> (&'static str, &'static str) {
     match kind {
         LogKind::Plans => ("{\"id\":", ",\"created_at\":\""),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::RequestId;
 
-/// What a request asked for, in 128 bits.
+/// The digest of a request, in 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest([u8; 16]);
 
@@ -37,10 +37,10 @@ impl Digest {
 
 /// A request that was carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
-    /// What it asked for.
+pub struct CompletedRequest {
+    /// The digest of the request.
     pub digest: Digest,
-    /// What it was told: a seq, an ordinal or a generation.
+    /// Its outcome: a seq, an ordinal or a generation.
     pub outcome: u64,
     /// The end of its line: it may be acknowledged again when the log is durable up to there.
     pub end: u64,
@@ -51,7 +51,7 @@ pub struct Remembered {
 #[serde(try_from = "Vec<Entry>", into = "Vec<Entry>")]
 pub struct Requests {
     order: VecDeque<RequestId>,
-    known: HashMap<RequestId, Remembered>,
+    known: HashMap<RequestId, CompletedRequest>,
 }
 
 /// Id, digest, outcome, end.
@@ -61,13 +61,13 @@ impl Requests {
     /// How many are remembered.
     pub const MOST: usize = 1024;
 
-    /// What is known of an id.
-    pub fn get(&self, id: &RequestId) -> Option<&Remembered> {
+    /// Returns what is known of an id.
+    pub fn get(&self, id: &RequestId) -> Option<&CompletedRequest> {
         self.known.get(id)
     }
 
     /// Remembers a request and forgets the oldest if there are too many.
-    pub fn remember(&mut self, id: RequestId, request: Remembered) {
+    pub fn remember(&mut self, id: RequestId, request: CompletedRequest) {
         if self.known.insert(id.clone(), request).is_none() {
             self.order.push_back(id);
         }
@@ -95,7 +95,7 @@ impl TryFrom<Vec<Entry>> for Requests {
         let mut requests = Self::default();
         for (id, digest, outcome, end) in entries {
             let digest = Digest::from_hex(&digest).ok_or("a request's digest is not 32 hex digits")?;
-            requests.remember(id, Remembered { digest, outcome, end });
+            requests.remember(id, CompletedRequest { digest, outcome, end });
         }
         Ok(requests)
     }

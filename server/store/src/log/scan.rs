@@ -10,7 +10,7 @@ const CHUNK: usize = 64 << 10;
 
 /// A line as it was found: its place and its bytes without the line end, if it can be one at all.
 #[derive(Debug)]
-pub struct Found<'a> {
+pub struct ScannedLine<'a> {
     /// Where it begins.
     pub offset: u64,
     /// Where the next one begins.
@@ -19,7 +19,7 @@ pub struct Found<'a> {
     pub bytes: Result<&'a [u8], BadLine>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ScannedLine<'a> {
     /// The valid line in it.
     pub fn line(&self, kind: LogKind) -> Result<Line<'a>, BadLine> {
         Line::parse(kind, self.bytes?)
@@ -43,14 +43,14 @@ impl Forward {
         Self { file, end, buffer: Vec::new(), start: 0, at: from }
     }
 
-    /// Where the next line begins.
+    /// Returns where the next line begins.
     pub fn position(&self) -> u64 {
         self.at
     }
 
     /// The next line.
     #[expect(clippy::should_implement_trait, reason = "a line borrows the buffer")]
-    pub fn next(&mut self) -> io::Result<Option<Found<'_>>> {
+    pub fn next(&mut self) -> io::Result<Option<ScannedLine<'_>>> {
         if self.at >= self.end {
             return Ok(None);
         }
@@ -65,16 +65,16 @@ impl Forward {
                 let bytes = &self.buffer[begin..begin + length];
                 let fits = length < MAX_LINE_BYTES;
                 let bytes = if fits { Ok(bytes) } else { Err(BadLine::TooLong) };
-                return Ok(Some(Found { offset, end: self.at, bytes }));
+                return Ok(Some(ScannedLine { offset, end: self.at, bytes }));
             }
             searched = unread.len();
             if searched > MAX_LINE_BYTES {
                 self.skip_to_line_end()?;
-                return Ok(Some(Found { offset, end: self.at, bytes: Err(BadLine::TooLong) }));
+                return Ok(Some(ScannedLine { offset, end: self.at, bytes: Err(BadLine::TooLong) }));
             }
             if !self.fill()? {
                 self.at = self.end;
-                return Ok(Some(Found { offset, end: self.end, bytes: Err(BadLine::Torn) }));
+                return Ok(Some(ScannedLine { offset, end: self.end, bytes: Err(BadLine::Torn) }));
             }
         }
     }
@@ -179,7 +179,7 @@ pub(crate) fn read_exact_at(file: &dyn File, buf: &mut [u8], offset: u64) -> io:
 
 /// What a log is worth from a damaged line on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum TailVerdict {
     /// Nothing from there on was ever acknowledged: it can be cut off.
     Cut,
     /// A line behind it says that the damaged one was durable.
@@ -193,9 +193,9 @@ pub fn check_tail(
     offset: u64,
     end: u64,
     durable_to: u64,
-) -> io::Result<Verdict> {
+) -> io::Result<TailVerdict> {
     if durable_to > offset {
-        return Ok(Verdict::Acknowledged);
+        return Ok(TailVerdict::Acknowledged);
     }
     let mut lines = Forward::new(Arc::clone(file), offset, end);
     while let Some(found) = lines.next()? {
@@ -205,13 +205,13 @@ pub fn check_tail(
             (Err(_), Err(_)) => 0,
         };
         if known > offset {
-            return Ok(Verdict::Acknowledged);
+            return Ok(TailVerdict::Acknowledged);
         }
     }
-    Ok(Verdict::Cut)
+    Ok(TailVerdict::Cut)
 }
 
-/// What a valid line says that lost the line end before it, and so stands at the end of a damaged one.
+/// Returns what a valid line says that lost the line end before it, and so stands at the end of a damaged one.
 fn hidden_line(kind: LogKind, bytes: &[u8]) -> u64 {
     // Content can look like the beginning of a line; a few tries are enough and keep this linear.
     const TRIES: usize = 64;

@@ -48,9 +48,9 @@ fn file(bytes: &[u8], at_once: usize) -> Arc<dyn File> {
     Arc::new(Bytes(bytes.to_vec(), at_once))
 }
 
-type Seen = Vec<(u64, Result<Vec<u8>, BadLine>)>;
+type ViewMessage = Vec<(u64, Result<Vec<u8>, BadLine>)>;
 
-fn forward(bytes: &[u8], at_once: usize) -> Seen {
+fn forward(bytes: &[u8], at_once: usize) -> ViewMessage {
     let mut lines = Forward::new(file(bytes, at_once), 0, bytes.len() as u64);
     let mut seen = Vec::new();
     while let Some(found) = lines.next().unwrap() {
@@ -59,7 +59,7 @@ fn forward(bytes: &[u8], at_once: usize) -> Seen {
     seen
 }
 
-fn naive(bytes: &[u8]) -> Seen {
+fn naive(bytes: &[u8]) -> ViewMessage {
     let mut seen = Vec::new();
     let mut at = 0;
     for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -130,14 +130,14 @@ fn damage_was_acknowledged_if_a_later_line_knew_it() {
             .unwrap()
     };
     let torn = [&first[..], &second[..second.len() / 2]].concat();
-    assert_eq!(verdict(&torn, 0), Verdict::Cut);
-    assert_eq!(verdict(&torn, behind), Verdict::Acknowledged);
+    assert_eq!(verdict(&torn, 0), TailVerdict::Cut);
+    assert_eq!(verdict(&torn, behind), TailVerdict::Acknowledged);
     let hole = vec![0; second.len()];
     let unaware = [&first[..], &hole, b"\n", &log_line(3, first.len() as u64)].concat();
-    assert_eq!(verdict(&unaware, 0), Verdict::Cut);
+    assert_eq!(verdict(&unaware, 0), TailVerdict::Cut);
     let aware = [&first[..], &hole, b"\n", &log_line(3, behind)].concat();
-    assert_eq!(verdict(&aware, 0), Verdict::Acknowledged);
+    assert_eq!(verdict(&aware, 0), TailVerdict::Acknowledged);
     // The damage may have taken the line end with it.
     let hidden = [&first[..], &hole, &log_line(3, behind)].concat();
-    assert_eq!(verdict(&hidden, 0), Verdict::Acknowledged);
+    assert_eq!(verdict(&hidden, 0), TailVerdict::Acknowledged);
 }

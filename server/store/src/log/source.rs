@@ -4,16 +4,16 @@ use std::io;
 use std::sync::Arc;
 
 use super::damage::DamageNote;
-use super::index::{Index, Row};
+use super::index::{Index, IndexRow};
 use super::line::{Head, Line, LogKind};
-use super::scan::{Forward, Found};
+use super::scan::{Forward, ScannedLine};
 use super::state::RewriteMark;
 use crate::infra::fs::File;
 use crate::model::{Event, Rewrite, StoreError};
 
 /// A log up to an offset that does not move any more, and where things stand in it.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct LogSource {
     /// What to call it in messages.
     pub path: String,
     /// The log.
@@ -37,22 +37,22 @@ pub struct FoundRewrite {
     pub after: u64,
 }
 
-impl Source {
+impl LogSource {
     /// The place to start reading in order to find message `seq`.
-    fn before_message(&self, seq: u64) -> Row {
+    fn before_message(&self, seq: u64) -> IndexRow {
         let row = self.index.as_ref().map(|index| index.before_message(seq));
         self.checked(row, seq)
     }
 
     /// A row of the index is used only if it leads to a line; else the log is read from its start.
-    fn checked(&self, row: Option<io::Result<Row>>, wanted: u64) -> Row {
+    fn checked(&self, row: Option<io::Result<IndexRow>>, wanted: u64) -> IndexRow {
         let row = match row {
-            Some(Ok(row)) if row.offset < self.end || row == Row::FIRST => row,
+            Some(Ok(row)) if row.offset < self.end || row == IndexRow::FIRST => row,
             Some(Err(error)) => {
                 tracing::warn!(%error, path = self.path, wanted, "the index cannot be used");
-                Row::FIRST
+                IndexRow::FIRST
             }
-            _ => return Row::FIRST,
+            _ => return IndexRow::FIRST,
         };
         let mut first = Forward::new(Arc::clone(&self.file), row.offset, self.end);
         let fits = match first.next() {
@@ -64,7 +64,7 @@ impl Source {
             Ok(None) => true,
             Err(_) => false,
         };
-        if fits { row } else { Row::FIRST }
+        if fits { row } else { IndexRow::FIRST }
     }
 
     /// Rewrite `ordinal`.
@@ -142,8 +142,8 @@ impl Source {
     }
 
     /// Messages `from` to `to`, with the events between them left out.
-    pub fn messages(&self, from: u64, to: u64) -> Messages {
-        Messages { source: self.clone(), lines: self.lines_from(from), next: from, to }
+    pub fn messages(&self, from: u64, to: u64) -> MessageRange {
+        MessageRange { source: self.clone(), lines: self.lines_from(from), next: from, to }
     }
 
     fn as_rewrite(&self, offset: u64, line: &Line<'_>) -> Result<Option<Rewrite>, StoreError> {
@@ -156,7 +156,10 @@ impl Source {
     }
 
     /// A line that was read must be valid: this part of the log was durable.
-    fn read<'a>(&self, found: io::Result<Option<Found<'a>>>) -> Result<Option<(u64, Line<'a>)>, StoreError> {
+    fn read<'a>(
+        &self,
+        found: io::Result<Option<ScannedLine<'a>>>,
+    ) -> Result<Option<(u64, Line<'a>)>, StoreError> {
         let Some(found) = found.map_err(|error| StoreError::io(format!("reading {}", self.path), error))?
         else {
             return Ok(None);
@@ -176,14 +179,14 @@ impl Source {
 
 /// Messages of a range, one after the other.
 #[derive(Debug)]
-pub struct Messages {
-    source: Source,
+pub struct MessageRange {
+    source: LogSource,
     lines: Forward,
     next: u64,
     to: u64,
 }
 
-impl Messages {
+impl MessageRange {
     /// Calls `take` with the next message; false at the end of the range.
     pub fn step(
         &mut self,
@@ -208,7 +211,7 @@ impl Messages {
     }
 
     /// None yet.
-    pub(super) fn none(source: Source) -> Self {
+    pub(super) fn none(source: LogSource) -> Self {
         let lines = Forward::new(Arc::clone(&source.file), 0, source.end);
         Self { source, lines, next: 1, to: 0 }
     }

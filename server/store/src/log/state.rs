@@ -1,4 +1,4 @@
-//! What follows from a log up to some line: numbering, status, lease, counters, remembered requests.
+//! The state of a log up to some line: numbering, status, lease, counters, remembered requests.
 //!
 //! [`LogState::apply`] is called for every line, whether it was just written or is read again, so a state
 //! that was recovered is the state that was lost. Everything here is bounded and goes into the checkpoint.
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use super::index::Row;
+use super::index::IndexRow;
 use super::line::{Head, Line};
-use super::requests::{Digest, Remembered, Requests};
+use super::requests::{CompletedRequest, Digest, Requests};
 use crate::model::{
     Calibration, Event, Holder, LeaseReason, Reported, Rewrite, Role, Segment, Status, TaskConfig, TaskId,
     ToolCall,
@@ -64,7 +64,7 @@ pub struct RewriteMark {
 
 /// Counters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct Counters {
     /// Tokens of all messages.
     pub message_tokens: u64,
     /// Calls of the LLM that were reported.
@@ -77,18 +77,18 @@ pub struct Tally {
     pub compressions: u64,
     /// Summaries.
     pub summaries: u64,
-    /// What counts of tokens are multiplied by, as reported usage has shown.
+    /// The factor between counted and reported tokens.
     #[serde(default)]
     pub calibration: Calibration,
     /// Tokens of the tools that were sent with the newest call that was reported, before they are calibrated.
     #[serde(default)]
     pub tools_tokens: u64,
-    /// What the newest report says of the view; none if that was rewritten since.
+    /// The newest report on the view; none if that was rewritten since.
     #[serde(default)]
     pub reported: Option<Reported>,
 }
 
-impl Tally {
+impl Counters {
     /// Counts one call of a model, and what it says about the counts of tokens.
     fn apply_usage(&mut self, input: u64, output: u64, counted: Option<u64>, tools_tokens: u64) {
         self.llm_calls = self.llm_calls.saturating_add(1);
@@ -102,16 +102,16 @@ impl Tally {
     }
 }
 
-impl Tally {
-    /// What the model is told to be so many counted tokens of the view as it is, with the tools: by calibration, or by
-    /// the newest report if that is more.
-    pub fn told(&self, counted: u64) -> u64 {
+impl Counters {
+    /// Returns counted tokens of the present view, with the tools, as the model counts them: by calibration, or by the newest
+    /// report if that is more.
+    pub fn calibrated(&self, counted: u64) -> u64 {
         let reported = self.reported.map_or(0, |reported| reported.apply(counted, self.calibration));
         self.calibration.apply(counted).max(reported)
     }
 }
 
-/// What follows from `messages.jsonl`.
+/// The state that follows from `messages.jsonl`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LogState {
     /// The task, as the first line names it.
@@ -139,7 +139,7 @@ pub struct LogState {
     /// The newest rewrite.
     pub rewrite: Option<RewriteMark>,
     /// Counters.
-    pub tally: Tally,
+    pub tally: Counters,
     /// Messages that are pinned.
     pub pins: BTreeSet<u64>,
     /// Length and checksum of `summaries.jsonl`.
@@ -180,7 +180,7 @@ impl Default for LogState {
             last_holder: None,
             config: None,
             rewrite: None,
-            tally: Tally::default(),
+            tally: Counters::default(),
             pins: BTreeSet::new(),
             summaries_len: 0,
             summaries_crc: 0,
@@ -205,8 +205,8 @@ impl LogState {
     }
 
     /// Returns the index row of the line at `offset`, which is applied next.
-    pub fn row_at(&self, offset: u64) -> Row {
-        Row { seq: self.last_seq + 1, rewrites: self.view_generation(), offset }
+    pub fn row_at(&self, offset: u64) -> IndexRow {
+        IndexRow { seq: self.last_seq + 1, rewrites: self.view_generation(), offset }
     }
 
     /// Applies the line that stands at `offset`.
@@ -413,11 +413,11 @@ fn note_request(
         Some(hex) => Digest::from_hex(&hex).ok_or("request_digest is not 32 hex digits")?,
         None => Digest::of(asked),
     };
-    requests.remember(id, Remembered { digest, outcome, end });
+    requests.remember(id, CompletedRequest { digest, outcome, end });
     Ok(())
 }
 
-/// What follows from `tools.jsonl` or `planning.jsonl`.
+/// The state that follows from `tools.jsonl` or `planning.jsonl`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RecordState {
     /// The last number.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::mend::{self, Mended};
+use super::repair::{self, Repair};
 use crate::model::Role;
 use crate::model::json::{JsonKind, field, fields};
 
@@ -53,7 +53,7 @@ pub struct OpenCall {
 
 /// A message as it goes into the view. Values are JSON text.
 #[derive(Debug, Clone, Copy)]
-pub struct Shown<'a> {
+pub struct ShownMessage<'a> {
     /// Its number, 0 if it is not in the log.
     pub seq: u64,
     /// Who speaks.
@@ -76,7 +76,7 @@ pub struct Shown<'a> {
     pub trimmed: bool,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownMessage<'a> {
     /// A message of nothing but content.
     pub fn plain(role: Role, content: &'a str, tokens: u64) -> Self {
         Self {
@@ -113,7 +113,7 @@ pub(crate) fn trimmed(seq: u64, output_ref: Option<&str>) -> (String, u64) {
 impl ViewState {
     /// Adds a message: its line goes to `view`, behind the results it leaves missing; what OpenAI does not
     /// know of it goes to `extra`.
-    pub fn push(&mut self, message: &Shown<'_>, view: &mut Vec<u8>, extra: &mut Vec<u8>) {
+    pub fn push(&mut self, message: &ShownMessage<'_>, view: &mut Vec<u8>, extra: &mut Vec<u8>) {
         let (view_from, extra_from) = (view.len(), extra.len());
         let answers = message.tool_call_id.filter(|_| message.role == Role::Tool);
         let answers = answers.and_then(|id| self.take_call(id));
@@ -149,7 +149,7 @@ impl ViewState {
         }
     }
 
-    fn note_extra(&self, message: &Shown<'_>, beside: &Beside<'_>, extra: &mut Vec<u8>) {
+    fn note_extra(&self, message: &ShownMessage<'_>, beside: &Beside<'_>, extra: &mut Vec<u8>) {
         let values = [
             ("tool_name", message.tool_name),
             ("name", beside.name),
@@ -231,7 +231,7 @@ impl Lifted {
 }
 
 /// Shows a message; a result with the id of the call that it answers.
-fn render<'a>(message: &Shown<'a>, answers: Option<&str>) -> Rendered<'a> {
+fn render<'a>(message: &ShownMessage<'a>, answers: Option<&str>) -> Rendered<'a> {
     let orphan = message.role == Role::Tool && answers.is_none();
     let role = if orphan { Role::User } else { message.role };
     let (mut lifted, mut beside) = (Lifted::default(), Beside::default());
@@ -241,9 +241,9 @@ fn render<'a>(message: &Shown<'a>, answers: Option<&str>) -> Rendered<'a> {
         }
     }
     let calls = message.tool_calls.filter(|_| message.role == Role::Assistant);
-    let (calls, lost) = calls.map(|calls| mend::calls(calls, message.seq)).unwrap_or_default();
+    let (calls, lost) = calls.map(|calls| repair::calls(calls, message.seq)).unwrap_or_default();
     beside.tool_calls = message.tool_calls.filter(|_| lost);
-    let name = message.name.filter(|_| message.role != Role::Tool).and_then(mend::name);
+    let name = message.name.filter(|_| message.role != Role::Tool).and_then(repair::name);
     beside.name = message.name.filter(|given| name.as_deref() != Some(given));
 
     let mut line = String::with_capacity(64 + message.content.map_or(0, str::len));
@@ -258,7 +258,7 @@ fn render<'a>(message: &Shown<'a>, answers: Option<&str>) -> Rendered<'a> {
     if message.role == Role::Assistant && !calls.is_empty() && given == "null" {
         push("content", message.content);
     } else {
-        let Mended { json, lost } = mend::content(given, role);
+        let Repair { json, lost } = repair::content(given, role);
         let tagged = orphan.then(|| orphan_content(message, &json));
         push("content", Some(tagged.as_deref().unwrap_or(&json)));
         // What became of a result without a call is what there is of it.
@@ -268,26 +268,26 @@ fn render<'a>(message: &Shown<'a>, answers: Option<&str>) -> Rendered<'a> {
     push("audio", lifted.audio.as_deref());
     push("name", name.as_deref());
     push("tool_call_id", answers);
-    push("tool_calls", (!calls.is_empty()).then(|| mend::array_of(&calls)).as_deref());
+    push("tool_calls", (!calls.is_empty()).then(|| repair::array_of(&calls)).as_deref());
     line.push_str("}\n");
     let opens = calls.into_iter().map(|call| OpenCall { asked: call.asked.map(str::to_owned), id: call.id });
     Rendered { line, opens: opens.collect(), beside }
 }
 
 /// The content of a result that answers no open call, with where it came from in front.
-fn orphan_content(message: &Shown<'_>, mended: &str) -> String {
+fn orphan_content(message: &ShownMessage<'_>, repaired: &str) -> String {
     let named = [message.tool_name, message.name, message.tool_call_id];
     let name = named.into_iter().flatten().find(|name| JsonKind::of(name) == JsonKind::Text);
     let name = name.map_or("unknown", |name| &name[1..name.len() - 1]);
     let nothing = message.content.is_none_or(|content| JsonKind::of(content) != JsonKind::Text);
-    match mended.strip_prefix('[') {
+    match repaired.strip_prefix('[') {
         Some(parts) => format!("[{{\"type\":\"text\",\"text\":\"[Tool: {name}]\"}},{parts}"),
         None if nothing => format!("\"[Tool: {name}]\""),
-        None => format!("\"[Tool: {name}] {}", &mended[1..]),
+        None => format!("\"[Tool: {name}] {}", &repaired[1..]),
     }
 }
 
-/// Whether two JSON texts mean the same string, however they are escaped.
+/// Returns whether two JSON texts mean the same string, however they are escaped.
 fn same_text(a: &str, b: &str) -> bool {
     if a == b {
         return true;

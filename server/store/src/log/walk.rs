@@ -3,15 +3,15 @@
 
 use super::index::Index;
 use super::line::{Head, Line};
-use super::source::{Messages, Source};
-use super::view::{Shown, trimmed};
+use super::source::{LogSource, MessageRange};
+use super::view::{ShownMessage, trimmed};
 use crate::model::{Literal, LiteralKind, Rewrite, Role, Segment, StoreError};
 
 /// A message of a view.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct ViewMessage<'a> {
     /// As it is shown.
-    pub shown: Shown<'a>,
+    pub shown: ShownMessage<'a>,
     /// What it is, if it is not in the log.
     pub kind: Option<LiteralKind>,
     /// Where the whole output of a tool is, as JSON text.
@@ -20,10 +20,10 @@ pub struct Seen<'a> {
 
 /// A walk under way.
 #[derive(Debug)]
-pub struct Walk {
-    source: Source,
+pub struct ViewWalk {
+    source: LogSource,
     segments: std::vec::IntoIter<Segment>,
-    messages: Messages,
+    messages: MessageRange,
     trim_except: Option<Vec<u64>>,
     replaced: Option<(String, u64)>,
     /// The messages behind the segments; taken when they are reached.
@@ -32,22 +32,22 @@ pub struct Walk {
     earlier: Option<Rewrite>,
 }
 
-impl Walk {
+impl ViewWalk {
     /// Over what a rewrite gives, followed by the messages up to `to`.
-    pub fn new(source: Source, rewrite: Option<Rewrite>, to: u64) -> Self {
+    pub fn new(source: LogSource, rewrite: Option<Rewrite>, to: u64) -> Self {
         let (segments, covers) =
             rewrite.map_or((Vec::new(), 0), |rewrite| (rewrite.segments, rewrite.covers));
         Self::over(source, segments, covers.saturating_add(1), to)
     }
 
     /// Over messages `from` to `to` alone.
-    pub(crate) fn behind(source: Source, from: u64, to: u64) -> Self {
+    pub(crate) fn behind(source: LogSource, from: u64, to: u64) -> Self {
         Self::over(source, Vec::new(), from, to)
     }
 
-    fn over(source: Source, segments: Vec<Segment>, from: u64, to: u64) -> Self {
+    fn over(source: LogSource, segments: Vec<Segment>, from: u64, to: u64) -> Self {
         Self {
-            messages: Messages::none(source.clone()),
+            messages: MessageRange::none(source.clone()),
             source,
             segments: segments.into_iter(),
             trim_except: None,
@@ -72,7 +72,7 @@ impl Walk {
     }
 
     /// Calls `take` with the next message; false when there is none.
-    pub fn step(&mut self, mut take: impl FnMut(&Seen<'_>)) -> Result<bool, StoreError> {
+    pub fn step(&mut self, mut take: impl FnMut(&ViewMessage<'_>)) -> Result<bool, StoreError> {
         loop {
             let (trim, replaced) = (&self.trim_except, &mut self.replaced);
             let taken = self.messages.step(|seq, line| {
@@ -127,9 +127,9 @@ impl Walk {
     }
 }
 
-fn literal_seen(literal: &Literal) -> Seen<'_> {
-    let shown = Shown::plain(literal.role, literal.content.as_str(), literal.tokens);
-    Seen { shown, kind: Some(literal.kind), output_ref: None }
+fn literal_seen(literal: &Literal) -> ViewMessage<'_> {
+    let shown = ShownMessage::plain(literal.role, literal.content.as_str(), literal.tokens);
+    ViewMessage { shown, kind: Some(literal.kind), output_ref: None }
 }
 
 /// Sees a message of the log, trimmed but for those that are listed in order, or with its content replaced.
@@ -138,7 +138,7 @@ pub(super) fn see(
     line: &Line<'_>,
     trim_except: Option<&[u64]>,
     replaced: Option<(String, u64)>,
-    take: &mut dyn FnMut(&Seen<'_>),
+    take: &mut dyn FnMut(&ViewMessage<'_>),
 ) -> Result<(), serde_json::Error> {
     let Head::Message { role, tokens, .. } = line.head else { return Ok(()) };
     let body = line.message()?;
@@ -146,7 +146,7 @@ pub(super) fn see(
     let is_kept = |except: &[u64]| except.binary_search(&seq).is_ok();
     let trims = role == Role::Tool && trim_except.is_some_and(|except| !is_kept(except));
     let instead = if trims { Some(trimmed(seq, output_ref)) } else { replaced };
-    let shown = Shown {
+    let shown = ShownMessage {
         seq,
         role,
         tokens: instead.as_ref().map_or(tokens, |(_, tokens)| *tokens),
@@ -158,6 +158,6 @@ pub(super) fn see(
         extra: body.extra.map(|extra| extra.get()),
         trimmed: trims,
     };
-    take(&Seen { shown, kind: None, output_ref });
+    take(&ViewMessage { shown, kind: None, output_ref });
     Ok(())
 }

@@ -58,7 +58,7 @@ impl LogWriter {
         self.len
     }
 
-    /// Whether nothing was written yet.
+    /// Returns whether nothing was written yet.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -73,7 +73,7 @@ impl LogWriter {
         &self.commit
     }
 
-    /// Whether the log can no longer be written by this handle.
+    /// Returns whether the log can no longer be written by this handle.
     pub fn is_broken(&self) -> bool {
         self.broken || self.commit.check().is_err()
     }

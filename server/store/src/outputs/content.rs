@@ -31,13 +31,13 @@ const CHUNK: usize = 256 << 10;
 pub struct Content {
     len: u64,
     on_disk: u64,
-    from: Source,
-    check: Option<Check>,
+    from: ContentSource,
+    check: Option<ContentCheck>,
 }
 
 /// Checks every block of a file before any of it is handed out. Frames of packed outputs have checksums of their own.
 #[derive(Debug)]
-struct Check {
+struct ContentCheck {
     checksums: Checksums,
     /// The block that was read last, and where it begins.
     block: Vec<u8>,
@@ -46,7 +46,7 @@ struct Check {
 
 /// Where bytes come from.
 #[derive(Debug)]
-enum Source {
+enum ContentSource {
     File(Arc<dyn File>),
     Packed(Packed),
     Memory(Arc<[u8]>),
@@ -55,7 +55,7 @@ enum Source {
 #[derive(Debug)]
 struct Packed {
     file: Arc<dyn File>,
-    frames: Arc<[Frame]>,
+    frames: Arc<[PackFrame]>,
     /// The frame that was read last.
     at: usize,
     bytes: Vec<u8>,
@@ -63,7 +63,7 @@ struct Packed {
 
 /// Where a frame begins, in the file and in what it stands for.
 #[derive(Debug, Clone, Copy)]
-struct Frame {
+struct PackFrame {
     at: u64,
     stands_at: u64,
 }
@@ -74,7 +74,7 @@ impl Content {
         match fs.open(&dir.join(id.plain()), Open::Read) {
             Ok(file) => {
                 let len = file.len()?;
-                return Ok(Some(Self { len, on_disk: len, from: Source::File(file), check: None }));
+                return Ok(Some(Self { len, on_disk: len, from: ContentSource::File(file), check: None }));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
@@ -100,7 +100,7 @@ impl Content {
         let mut table = vec![0; usize::try_from(count * ENTRY).map_err(|_| torn())?];
         read_exact_at(file.as_ref(), &mut table, table_at)?;
         let mut frames = Vec::with_capacity(table.len() / 8 + 1);
-        let mut next = Frame { at: 0, stands_at: 0 };
+        let mut next = PackFrame { at: 0, stands_at: 0 };
         for entry in table.chunks_exact(8) {
             frames.push(next);
             next.at += u64::from(word(entry, 0));
@@ -112,17 +112,17 @@ impl Content {
             return Err(torn());
         }
         let packed = Packed { file, frames: frames.into(), at: usize::MAX, bytes: Vec::new() };
-        Ok(Self { len: next.stands_at, on_disk, from: Source::Packed(packed), check: None })
+        Ok(Self { len: next.stands_at, on_disk, from: ContentSource::Packed(packed), check: None })
     }
 
     /// Bytes that were read already, as those of a message.
     pub fn here(bytes: Vec<u8>) -> Self {
-        Self { len: bytes.len() as u64, on_disk: 0, from: Source::Memory(bytes.into()), check: None }
+        Self { len: bytes.len() as u64, on_disk: 0, from: ContentSource::Memory(bytes.into()), check: None }
     }
 
     /// Checks all that is read from now on by the checksums of its blocks, if there are any.
     pub fn check_by(&mut self, meta: &Meta) {
-        let check = |checksums| Check { checksums, block: Vec::new(), at: u64::MAX };
+        let check = |checksums| ContentCheck { checksums, block: Vec::new(), at: u64::MAX };
         self.check = meta.checksums().map(check);
     }
 
@@ -142,9 +142,9 @@ impl Content {
         self.on_disk
     }
 
-    /// Whether it is stored packed.
+    /// Returns whether it is stored packed.
     pub fn is_packed(&self) -> bool {
-        matches!(self.from, Source::Packed(_))
+        matches!(self.from, ContentSource::Packed(_))
     }
 
     /// Reads up to `buf.len()` bytes; 0 only at the end.
@@ -153,16 +153,16 @@ impl Content {
             return Ok(0);
         }
         let bytes = match (&mut self.from, &mut self.check) {
-            (Source::File(file), Some(check)) => check.bytes_at(file.as_ref(), self.len, offset)?,
-            (Source::File(file), None) => {
+            (ContentSource::File(file), Some(check)) => check.bytes_at(file.as_ref(), self.len, offset)?,
+            (ContentSource::File(file), None) => {
                 let most = usize::try_from(self.len - offset).unwrap_or(usize::MAX).min(buf.len());
                 return match file.read_at(&mut buf[..most], offset)? {
                     0 if most > 0 => Err(damaged("it is shorter than it was")),
                     read => Ok(read),
                 };
             }
-            (Source::Packed(packed), _) => packed.bytes_at(offset)?,
-            (Source::Memory(bytes), _) => &bytes[usize::try_from(offset).unwrap_or(usize::MAX)..],
+            (ContentSource::Packed(packed), _) => packed.bytes_at(offset)?,
+            (ContentSource::Memory(bytes), _) => &bytes[usize::try_from(offset).unwrap_or(usize::MAX)..],
         };
         let read = bytes.len().min(buf.len());
         buf[..read].copy_from_slice(&bytes[..read]);
@@ -182,7 +182,7 @@ impl Content {
     }
 }
 
-impl Check {
+impl ContentCheck {
     /// The bytes from an offset on, up to the end of the block that they are in.
     fn bytes_at(&mut self, file: &dyn File, len: u64, offset: u64) -> io::Result<&[u8]> {
         let at = offset - offset % BLOCK as u64;

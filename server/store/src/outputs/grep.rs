@@ -76,7 +76,7 @@ pub struct Searched {
 pub trait Matches {
     /// Takes a line; false if there is nobody any more.
     fn take(&mut self, found: Found) -> bool;
-    /// Whether anybody waits. Asked now and then, as there may be nothing to take for long.
+    /// Returns whether anybody waits. Asked now and then, as there may be nothing to take for long.
     fn waits(&self) -> bool;
 }
 

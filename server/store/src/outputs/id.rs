@@ -49,7 +49,7 @@ impl OutputId {
         Some(Self(id))
     }
 
-    /// Whether it is the name of bytes with this hash.
+    /// Returns whether it is the name of bytes with this hash.
     pub fn is_of(self, hash: &blake3::Hash) -> bool {
         self == Self::of(hash)
     }

@@ -24,7 +24,7 @@ const MAX_HEAD: usize = 32 << 10;
 
 /// What is known of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct OutputHead {
     /// The form of the file.
     pub format: u32,
     /// Bytes of the output.
@@ -63,7 +63,7 @@ pub struct Written {
     pub at: DateTime<Utc>,
 }
 
-impl Head {
+impl OutputHead {
     /// Of an output that is put. What is told of it is what was told first.
     pub fn new(counted: &Counted, written: Written, before: Option<&Self>) -> Self {
         let Written { media_type, tool_name, tool_call_id, at } = written;
@@ -109,12 +109,12 @@ impl Head {
 
 /// At `offset` begins a line, and `line` lines are before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct LineRow {
     pub(super) line: u64,
     pub(super) offset: u64,
 }
 
-impl Row {
+impl LineRow {
     /// The beginning of every output.
     pub(super) const FIRST: Self = Self { line: 0, offset: 0 };
 
@@ -141,7 +141,7 @@ impl Row {
 #[derive(Debug)]
 pub struct Meta {
     /// What is known of the output.
-    pub head: Head,
+    pub head: OutputHead,
     /// Bytes of the file.
     pub len: u64,
     rows: Rows,
@@ -152,7 +152,7 @@ enum Rows {
     /// In a file, from an offset on.
     File(Arc<dyn File>, u64),
     /// Counted anew, as the file cannot be used.
-    Memory(Vec<Row>),
+    Memory(Vec<LineRow>),
 }
 
 /// The checksums of an output's blocks.
@@ -201,9 +201,9 @@ impl Meta {
             }
         };
         let line = &bytes[..end];
-        let head: Option<Head> = unseal(line)
+        let head: Option<OutputHead> = unseal(line)
             .and_then(|_| serde_json::from_slice(line).ok())
-            .filter(|head: &Head| head.format == FORMAT);
+            .filter(|head: &OutputHead| head.format == FORMAT);
         let Some(head) = head else { return Ok(None) };
         let first = end as u64 + 1;
         let rows = head.rows.checked_mul(ROW as u64);
@@ -216,7 +216,7 @@ impl Meta {
     }
 
     /// Of bytes that were counted, where there is no file that could be used.
-    pub fn counted(counted: Counted, head: Head) -> Self {
+    pub fn counted(counted: Counted, head: OutputHead) -> Self {
         Self { head, len: 0, rows: Rows::Memory(counted.rows) }
     }
 
@@ -231,8 +231,8 @@ impl Meta {
     }
 
     /// The last row from which a line lies ahead; lines are counted from 0.
-    pub(super) fn row_before(&self, line: u64) -> io::Result<Row> {
-        let (mut low, mut high, mut found) = (0, self.head.rows, Row::FIRST);
+    pub(super) fn row_before(&self, line: u64) -> io::Result<LineRow> {
+        let (mut low, mut high, mut found) = (0, self.head.rows, LineRow::FIRST);
         while low < high {
             let middle = low + (high - low) / 2;
             let row = self.row(middle)?;
@@ -245,7 +245,7 @@ impl Meta {
         Ok(found)
     }
 
-    fn row(&self, number: u64) -> io::Result<Row> {
+    fn row(&self, number: u64) -> io::Result<LineRow> {
         let damaged =
             || io::Error::new(io::ErrorKind::InvalidData, format!("row {number} of the index is damaged"));
         match &self.rows {
@@ -255,12 +255,12 @@ impl Meta {
             Rows::File(file, first) => {
                 let mut bytes = [0; ROW];
                 read_exact_at(file.as_ref(), &mut bytes, first + number * ROW as u64)?;
-                Row::parse(&bytes).ok_or_else(damaged)
+                LineRow::parse(&bytes).ok_or_else(damaged)
             }
         }
     }
 
-    /// Whether the rows are those that were counted.
+    /// Returns whether the rows are those that were counted.
     pub fn agrees(&self, counted: &Counted) -> io::Result<bool> {
         let head = &self.head;
         if (head.byte_size, head.line_count, head.rows)

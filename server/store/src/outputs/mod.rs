@@ -18,7 +18,7 @@ pub use content::Content;
 pub use grep::{BadPattern, Found, Grep, GrepOptions, LEAST_TIME, Matches, Searched};
 pub use id::{OutputId, OutputName};
 pub use media::MediaKind;
-pub use meta::{Head, Meta, Written};
+pub use meta::{Meta, OutputHead, Written};
 pub use pack::{PACK_FROM, pack};
 pub use read::{Lines, Raw, Step};
 pub use tally::{Counted, Tally};
@@ -47,7 +47,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// What a name stands for; `None` for what is nobody's.
+    /// Returns what a name stands for; `None` for what is nobody's.
     pub fn of(name: &Name) -> Option<Self> {
         let name = name.as_str();
         if name.starts_with(PUT) {

@@ -1,7 +1,7 @@
 //! What is learnt of an output while its bytes pass by: its hash, its size, where its lines are, whether it is text.
 
 use super::OutputId;
-use super::meta::Row;
+use super::meta::LineRow;
 
 /// A row for the first line at least this far behind the last row's.
 pub(super) const SPACING: u64 = 64 << 10;
@@ -18,7 +18,7 @@ pub struct Tally {
     ends: u64,
     /// Whether something follows the last line feed.
     open: bool,
-    rows: Vec<Row>,
+    rows: Vec<LineRow>,
     /// From where on the next line deserves a row.
     due: u64,
     blocks: Blocks,
@@ -37,7 +37,7 @@ pub struct Counted {
     /// Its lines.
     pub line_count: u64,
     /// Where lines stand in it.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<LineRow>,
     /// The CRC-32 of each block.
     pub(super) blocks: Vec<u32>,
     /// Whether it is UTF-8 without NUL.
@@ -81,7 +81,7 @@ impl Tally {
                 Some(at) => {
                     self.bytes += at as u64 + 1;
                     self.ends += 1;
-                    self.rows.push(Row { line: self.ends, offset: self.bytes });
+                    self.rows.push(LineRow { line: self.ends, offset: self.bytes });
                     self.due = self.bytes + SPACING;
                     rest = &far[at + 1..];
                 }

@@ -68,7 +68,7 @@ impl Store {
 }
 
 impl Env {
-    /// What says that a task was deleted.
+    /// Returns what says that a task was deleted.
     fn deletion(&self, id: TaskId) -> Arc<watch::Sender<bool>> {
         let mut deletions = lock(&self.deletions);
         if let Some(deletion) = deletions.get(&id).and_then(Weak::upgrade) {

@@ -69,7 +69,7 @@ impl Checkpoint {
         Ok(read.filter(|checkpoint| checkpoint.format_version == FORMAT_VERSION))
     }
 
-    /// Whether there is a checkpoint whose bytes are not what was written.
+    /// Returns whether there is a checkpoint whose bytes are not what was written.
     pub(crate) fn is_damaged(fs: &dyn Fs, path: &StorePath) -> Result<bool, StoreError> {
         match files::read_small(fs, path, MAX_BYTES) {
             Ok(bytes) => {

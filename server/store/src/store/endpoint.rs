@@ -11,7 +11,7 @@ use crate::model::StoreError;
 /// What is wrong with a text that is no token.
 pub const NOT_A_TOKEN: &str = "is no token: at least 16 visible ASCII characters";
 
-/// Whether a text can be a token.
+/// Returns whether a text can be a token.
 pub fn is_token(text: &str) -> bool {
     text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

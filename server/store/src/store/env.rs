@@ -149,7 +149,7 @@ impl Env {
         }
     }
 
-    /// Why no writes are taken, if that is so.
+    /// Returns why no writes are taken, if that is so.
     pub(crate) fn read_only(&self) -> Option<String> {
         lock(&self.read_only).clone()
     }

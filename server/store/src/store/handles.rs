@@ -98,7 +98,7 @@ impl Handles {
         Ok(place.clone())
     }
 
-    /// How many tasks are open.
+    /// Returns how many tasks are open.
     pub(crate) fn open_count(&self) -> usize {
         let slots: Vec<Arc<Slot>> = lock(&self.slots).values().map(Arc::clone).collect();
         // One that is locked is being opened or closed.

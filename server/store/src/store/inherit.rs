@@ -57,7 +57,7 @@ pub struct InheritanceContext {
 }
 
 impl Beginning {
-    /// What is asked for, to know a retry by; nothing if nothing is.
+    /// Returns what is asked for, to know a retry by; nothing if nothing is.
     pub(super) fn asked(&self) -> Option<String> {
         let inherit = match self.inherit {
             Inherit::Never if self.system_message.is_none() => return None,
@@ -82,7 +82,7 @@ impl Beginning {
 }
 
 impl Store {
-    /// What is asked for, with secrets replaced.
+    /// Returns what is asked for, with secrets replaced.
     pub(super) fn masked_beginning(&self, beginning: &Beginning) -> Beginning {
         let mask =
             |text: &String| self.shared.env.masked(|masker, found| masker.text(text, found).into_owned());
@@ -129,7 +129,7 @@ impl Store {
         Ok(Previous { from, has_final_summary })
     }
 
-    /// What a task would take over from one that ended.
+    /// Returns what a task would take over from one that ended.
     pub fn inheritance_context(
         &self,
         id: TaskId,
@@ -176,7 +176,7 @@ impl Store {
         Ok(InheritanceContext { previous: Previous { from, has_final_summary }, inheritance })
     }
 
-    /// What a new task begins with.
+    /// Returns what a new task begins with.
     pub(super) fn first(
         &self,
         start: &super::StartTask,
@@ -212,7 +212,7 @@ impl Store {
     }
 }
 
-/// How and when a task ended, if it has.
+/// Returns how and when a task ended, if it has.
 fn ended(row: &TaskRow) -> Option<InheritedFrom> {
     let status = row.status;
     let completed_at = row.completed_at.filter(|_| matches!(status, Status::Completed | Status::Failed))?;

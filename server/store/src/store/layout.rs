@@ -20,7 +20,7 @@ impl Folder {
     /// Those a healthy task can be in, live ones first.
     pub const HEALTHY: [Self; 3] = [Self::Running, Self::Paused, Self::Completed];
 
-    /// Where a task of a status belongs.
+    /// Returns where a task of a status belongs.
     pub fn of(status: Status) -> Self {
         match status {
             Status::Running => Self::Running,
@@ -115,8 +115,8 @@ pub const SUMMARY_REQUEST: Name = Name::fixed("summary_request.json");
 /// What a name becomes while its file is being made.
 pub const NEXT: &str = ".next";
 
-/// Whether a file of a task directory is only there while something is going on. A second one at the same time has a
-/// number behind its name.
+/// Returns whether a file of a task directory is only there while something is going on. A second one at the same time has
+/// a number behind its name.
 pub fn is_transient(name: &Name) -> bool {
     const TRANSIENT: [&str; 6] = [
         "request.json",
@@ -132,7 +132,7 @@ pub fn is_transient(name: &Name) -> bool {
     name.ends_with(NEXT) || name.ends_with(".tmp") || TRANSIENT.iter().any(known)
 }
 
-/// Whether a file or folder is one that a task directory may hold.
+/// Returns whether a file or folder is one that a task directory may hold.
 pub fn is_known(name: &Name) -> bool {
     let known = [
         METADATA,

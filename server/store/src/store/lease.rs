@@ -35,7 +35,7 @@ impl Leases {
         self.lock().remove(&id);
     }
 
-    /// How long ago the lease was renewed.
+    /// Returns how long ago the lease was renewed.
     pub(crate) fn age(&self, id: TaskId, now: Duration) -> Duration {
         let renewed = self.lock().get(&id).copied().unwrap_or(self.started);
         now.saturating_sub(renewed)

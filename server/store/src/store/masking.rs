@@ -8,7 +8,7 @@ use crate::model::json::{Json, JsonKind};
 use crate::model::{Event, Literal, NewMessage, Plan, Rewrite, Segment, StoreError, TaskConfig, ToolCall};
 
 use super::env::Env;
-use super::task::Lifecycle;
+use super::task::StatusChange;
 use crate::infra::metrics;
 
 impl Env {
@@ -170,7 +170,7 @@ fn segment(masker: &Masker, segment: &Segment, found: &mut MaskCounts) -> Option
 }
 
 /// The same of a change of status.
-pub(super) fn change(masker: &Masker, change: &Lifecycle, found: &mut MaskCounts) -> Lifecycle {
+pub(super) fn change(masker: &Masker, change: &StatusChange, found: &mut MaskCounts) -> StatusChange {
     let mut masked = change.clone();
     let mut mask = |text: &mut String| {
         if let Cow::Owned(masked) = masker.text(text, found) {
@@ -178,12 +178,12 @@ pub(super) fn change(masker: &Masker, change: &Lifecycle, found: &mut MaskCounts
         }
     };
     match &mut masked {
-        Lifecycle::Pause | Lifecycle::Resume { .. } => {}
-        Lifecycle::Complete { final_summary, made } => {
+        StatusChange::Pause | StatusChange::Resume { .. } => {}
+        StatusChange::Complete { final_summary, made } => {
             final_summary.as_mut().map(&mut mask);
             made.as_mut().map(&mut mask);
         }
-        Lifecycle::Fail { error_message, final_summary, made } => {
+        StatusChange::Fail { error_message, final_summary, made } => {
             mask(error_message);
             final_summary.as_mut().map(&mut mask);
             made.as_mut().map(&mut mask);

@@ -29,7 +29,7 @@ pub(crate) fn read(env: &Env, dir: &StorePath, id: TaskId) -> Result<Metadata, S
     parse(&bytes, id).map(|(metadata, _)| metadata).map_err(damaged)
 }
 
-/// What a file says, and whether a checksum vouches for it: those of older versions have none.
+/// Returns what a file says, and whether a checksum vouches for it: those of older versions have none.
 fn parse(bytes: &[u8], id: TaskId) -> Result<(Metadata, bool), String> {
     let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let is_sealed = unseal(line).is_some();
@@ -45,7 +45,7 @@ fn parse(bytes: &[u8], id: TaskId) -> Result<(Metadata, bool), String> {
 }
 
 /// What the file and its copies say together.
-pub(super) enum Verdict {
+pub(super) enum MetadataVerdict {
     /// The file is right, as far as can be told.
     Right,
     /// The file is not; this is what the copies say.
@@ -57,7 +57,7 @@ pub(super) enum Verdict {
 }
 
 /// Compares the file with its copies. A checksum decides; without one the majority does.
-pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, StoreError> {
+pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<MetadataVerdict, StoreError> {
     let path = folder.task(id).join(layout::METADATA);
     let file = match files::read_small(env.fs.as_ref(), &path, MAX_BYTES) {
         Ok(bytes) => bytes.ok_or_else(|| "it is missing".to_owned()).and_then(|bytes| parse(&bytes, id)),
@@ -65,20 +65,23 @@ pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, St
         Err(error) => return Err(error),
     };
     if matches!(file, Ok((_, true))) {
-        return Ok(Verdict::Right);
+        return Ok(MetadataVerdict::Right);
     }
     let copies = copies(env, folder, id)?;
     let agreed = copies.first().filter(|first| copies.iter().all(|copy| copy == *first));
     let contradicts = |file: &Metadata| copies.iter().find(|copy| *copy != file).cloned().map(Box::new);
     Ok(match (file, agreed) {
         (Ok((file, false)), Some(copy)) if file != *copy && copies.len() > 1 => {
-            Verdict::Restore(Box::new(copy.clone()), "is not what its copies say".to_owned())
+            MetadataVerdict::Restore(Box::new(copy.clone()), "is not what its copies say".to_owned())
         }
-        (Ok((file, _)), _) => contradicts(&file).map_or(Verdict::Right, Verdict::Contradicted),
-        (Err(problem), Some(copy)) => {
-            Verdict::Restore(Box::new(copy.clone()), format!("is damaged ({problem}); there is a copy of it"))
+        (Ok((file, _)), _) => {
+            contradicts(&file).map_or(MetadataVerdict::Right, MetadataVerdict::Contradicted)
         }
-        (Err(problem), None) => Verdict::Lost(problem),
+        (Err(problem), Some(copy)) => MetadataVerdict::Restore(
+            Box::new(copy.clone()),
+            format!("is damaged ({problem}); there is a copy of it"),
+        ),
+        (Err(problem), None) => MetadataVerdict::Lost(problem),
     })
 }
 
@@ -86,9 +89,9 @@ pub(super) fn judge(env: &Env, folder: Folder, id: TaskId) -> Result<Verdict, St
 /// readable file is kept beside it too, because whoever opens the task for writing replaces the copies.
 pub(super) fn restore(env: &Env, folder: Folder, id: TaskId) -> Result<bool, StoreError> {
     let (metadata, problem) = match judge(env, folder, id)? {
-        Verdict::Restore(metadata, problem) => (metadata, problem),
-        Verdict::Contradicted(copy) => return keep_copy(env, folder, id, &copy).map(|()| false),
-        Verdict::Right | Verdict::Lost(_) => return Ok(false),
+        MetadataVerdict::Restore(metadata, problem) => (metadata, problem),
+        MetadataVerdict::Contradicted(copy) => return keep_copy(env, folder, id, &copy).map(|()| false),
+        MetadataVerdict::Right | MetadataVerdict::Lost(_) => return Ok(false),
     };
     let (fs, dir) = (env.fs.as_ref(), folder.task(id));
     let failed = |error| StoreError::io(format!("restoring the metadata of task {id}"), error);

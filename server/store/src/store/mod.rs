@@ -32,7 +32,7 @@ pub use crate::log::FORMAT_VERSION;
 use crate::model::{Page, StoreError, TaskFilter, TaskId, TaskOrder};
 
 pub use crate::log::MISSING_TOKENS;
-pub use crate::log::{Head, Line, LogKind, Seen};
+pub use crate::log::{Head, Line, LogKind, ViewMessage};
 pub use binding::Binding;
 pub use collect::Garbage;
 pub use endpoint::{NOT_A_TOKEN, is_token};
@@ -53,7 +53,7 @@ pub use writes::{Ending, WorkFile};
 use env::Env;
 use handles::Handles;
 use layout::Folder;
-use task::{Mode, Task};
+use task::{OpenMode, Task};
 
 /// A data directory that is open for use.
 #[derive(Debug, Clone)]
@@ -91,7 +91,7 @@ impl Store {
         self.shared.env.catalog.list(filter, order, page_size, page_token)
     }
 
-    /// How a store works.
+    /// Returns how a store works.
     pub fn options(&self) -> &StoreOptions {
         &self.shared.env.options
     }
@@ -116,12 +116,12 @@ impl Store {
         })
     }
 
-    /// Why no writes are taken, if that is so.
+    /// Returns why no writes are taken, if that is so.
     pub fn read_only(&self) -> Option<String> {
         self.shared.env.read_only()
     }
 
-    /// How many tasks are open.
+    /// Returns how many tasks are open.
     pub fn open_tasks(&self) -> usize {
         self.shared.handles.open_count()
     }
@@ -168,27 +168,27 @@ impl Store {
     fn open_task(&self, id: TaskId, folder: Folder) -> Result<Arc<Task>, StoreError> {
         let env = &self.shared.env;
         let look = folder == Folder::Quarantine || env.read_only().is_some();
-        let mode = if look { Mode::Look } else { Mode::Write };
-        if mode == Mode::Write {
+        let mode = if look { OpenMode::Look } else { OpenMode::Write };
+        if mode == OpenMode::Write {
             env.sync_new_tasks()?;
             metadata::restore(env, folder, id)?;
         }
         let opened = match Task::open(env, id, folder, mode) {
-            Err(error @ StoreError::Damaged { .. }) if mode == Mode::Write => {
+            Err(error @ StoreError::Damaged { .. }) if mode == OpenMode::Write => {
                 recover::quarantine(env, id, folder, &error)?;
-                Task::open(env, id, Folder::Quarantine, Mode::Look)
+                Task::open(env, id, Folder::Quarantine, OpenMode::Look)
             }
-            Err(StoreError::NewerFormat { .. }) => Task::open(env, id, folder, Mode::Look),
+            Err(StoreError::NewerFormat { .. }) => Task::open(env, id, folder, OpenMode::Look),
             // Want of room is no reason not to read.
-            Err(StoreError::DiskFull { .. }) if mode == Mode::Write => {
-                let task = Task::open(env, id, folder, Mode::Look)?;
+            Err(StoreError::DiskFull { .. }) if mode == OpenMode::Write => {
+                let task = Task::open(env, id, folder, OpenMode::Look)?;
                 task.wait_for_room();
                 return Ok(Arc::new(task));
             }
             opened => opened,
         };
         let task = opened?;
-        if mode == Mode::Write {
+        if mode == OpenMode::Write {
             // A start does not look at tasks that ended, nor at any after an orderly stop.
             task.sweep()?;
             task.finish();

@@ -115,7 +115,7 @@ impl Store {
         Ok(Self { shared: Arc::new(shared), binding: None })
     }
 
-    /// Whether the directory took no writes when it was opened, but might now: it is worth to open it again.
+    /// Returns whether the directory took no writes when it was opened, but might now: it is worth to open it again.
     pub fn may_be_healed(&self) -> bool {
         let env = &self.shared.env;
         let Some(enough) = self.shared.heals_with else { return false };
@@ -280,7 +280,7 @@ fn note_run(lock: &dyn File, run: &str) {
     }
 }
 
-/// Whether a directory is one of ours: only then anything in it may be changed.
+/// Returns whether a directory is one of ours: only then anything in it may be changed.
 pub(crate) fn is_data_dir(fs: &dyn Fs) -> Result<bool, StoreError> {
     let mut found = false;
     for folder in Folder::HEALTHY {
@@ -291,7 +291,7 @@ pub(crate) fn is_data_dir(fs: &dyn Fs) -> Result<bool, StoreError> {
     Ok(found)
 }
 
-/// Whether a name at the top of a data directory is ours.
+/// Returns whether a name at the top of a data directory is ours.
 pub(crate) fn is_known_at_top(name: &Name) -> bool {
     let folders = [Folder::Running, Folder::Paused, Folder::Completed, Folder::Quarantine].map(Folder::name);
     let others = [

@@ -10,7 +10,7 @@ use crate::mask::{MaskBytes, MaskCounts, Masker};
 use crate::model::json::field;
 use crate::model::{Json, JsonKind, NewMessage, OutputRef, RequestId, Role, TaskId, ToolCall};
 use crate::outputs::{
-    Counted, Head, MediaKind, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written,
+    Counted, MediaKind, OutputHead, OutputId, OutputName, Tally, View, ViewLimits, ViewMaker, Written,
 };
 
 /// Bytes of a line around what is in it, for quotas.
@@ -45,7 +45,7 @@ pub struct PutDone {
     /// Its ref.
     pub id: OutputId,
     /// What is known of it.
-    pub head: Head,
+    pub head: OutputHead,
     /// What a model is shown.
     pub view: View,
     /// The number of the message; 0: there is none.
@@ -102,7 +102,7 @@ impl Store {
         Ok(Put { store, id, new, files, tally, view, secrets, found })
     }
 
-    /// Whether a call with the same id has done all that is asked for. Then nobody needs a lease to be told so.
+    /// Returns whether a call with the same id has done all that is asked for. Then nobody needs a lease to be told so.
     fn was_put(task: &Task, new: &NewOutput) -> Result<bool, StoreError> {
         let appended = match &new.message_id {
             Some(id) if new.append => task.remembered(id)?.is_some(),
@@ -120,7 +120,7 @@ impl Store {
         self.task(id)?.output(output.into())
     }
 
-    /// Why an output that is open could not be read on.
+    /// Returns why an output that is open could not be read on.
     pub fn bad_output(&self, id: TaskId, output: impl Into<OutputName>, error: std::io::Error) -> StoreError {
         task::bad_output(id, output.into(), error)
     }
@@ -264,8 +264,8 @@ impl Put {
         Ok(())
     }
 
-    /// What the log says of a message that an earlier call has appended. How much of an output is shown may have been set
-    /// otherwise since.
+    /// Returns what the log says of a message that an earlier call has appended. How much of an output is shown may have
+    /// been set otherwise since.
     fn told_before(
         &self,
         task: &Task,

@@ -13,7 +13,7 @@ use crate::context::{Policy, Pressure, Settings};
 use crate::model::{Json, Plan, StoreError, SummaryRecord, TaskId};
 
 impl Store {
-    /// How the context of a task is kept small.
+    /// Returns how the context of a task is kept small.
     pub fn policy(&self, id: TaskId) -> Result<Arc<Policy>, StoreError> {
         self.task(id)?.policy()
     }
@@ -59,7 +59,7 @@ impl Store {
         self.task(id)?.message(seq)
     }
 
-    /// Whether a message is pinned.
+    /// Returns whether a message is pinned.
     pub fn is_pinned(&self, id: TaskId, seq: u64) -> Result<bool, StoreError> {
         self.task(id)?.is_pinned(seq)
     }
@@ -99,7 +99,7 @@ impl Store {
         Subscription::new(self.shared.env.signal(id))
     }
 
-    /// Where the logs of a task end for readers.
+    /// Returns where the logs of a task end for readers.
     pub fn log_ends(&self, id: TaskId) -> Result<LogEnds, StoreError> {
         self.task(id)?.ends()
     }
@@ -109,17 +109,17 @@ impl Store {
         self.task(id)?.lines_at(kind, offset)
     }
 
-    /// What is to be remembered of a task that ended.
+    /// Returns what is to be remembered of a task that ended.
     pub fn final_summary(&self, id: TaskId) -> Result<Option<String>, StoreError> {
         self.task(id)?.final_summary()
     }
 
-    /// How full the context of a task is.
+    /// Returns how full the context of a task is.
     pub fn pressure(&self, id: TaskId) -> Result<Pressure, StoreError> {
         self.task(id)?.pressure_now()
     }
 
-    /// How full the context of a task is with tools beside it, and how that is counted.
+    /// Returns how full the context of a task is with tools beside it, and how that is counted.
     pub fn context_usage(&self, id: TaskId, tools: Option<&Json>) -> Result<ContextUsage, StoreError> {
         self.task(id)?.context_usage(tools)
     }

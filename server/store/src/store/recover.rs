@@ -17,7 +17,7 @@ use super::env::Env;
 use super::files::{self, Sync};
 use super::layout::{self, Folder};
 use super::metadata;
-use super::task::{Mode, Task};
+use super::task::{OpenMode, Task};
 
 const MAX_ROW_BYTES: u64 = 16 << 20;
 
@@ -140,7 +140,7 @@ pub(crate) fn quarantine(
 }
 
 fn catalogue_quarantined(env: &Arc<Env>, id: TaskId) {
-    match Task::open(env, id, Folder::Quarantine, Mode::Look) {
+    match Task::open(env, id, Folder::Quarantine, OpenMode::Look) {
         Ok(task) => env.catalog.put(TaskRow { health: Health::Quarantined, ..task.expected_row() }),
         Err(_) => {
             env.note_undone();
@@ -173,8 +173,8 @@ impl<'a> Recovery<'a> {
         Self { env, writes: env.read_only().is_none(), ended: None, done: Vec::new(), rows: 0 }
     }
 
-    /// What is seen need not be on disk: whoever was killed between a rename and its sync left a task that
-    /// the next power cut would take back, with all that is written to it from now on.
+    /// Syncs the folders: a process that was killed between a rename and its sync left a task that the next power cut would
+    /// take back, with all that is written to it from now on.
     fn sync_folders(&self) -> Result<(), StoreError> {
         if !self.writes {
             return Ok(());
@@ -280,7 +280,7 @@ impl<'a> Recovery<'a> {
                 return Ok(());
             }
         }
-        let mode = if self.writes { Mode::Write } else { Mode::Look };
+        let mode = if self.writes { OpenMode::Write } else { OpenMode::Look };
         let settled = Task::open(self.env, id, folder, mode).and_then(|task| {
             if !self.writes {
                 return Ok((task, false));
@@ -310,7 +310,7 @@ impl<'a> Recovery<'a> {
                 }
             }
             Err(StoreError::NewerFormat { found, .. }) => {
-                if let Ok(task) = Task::open(self.env, id, folder, Mode::Look) {
+                if let Ok(task) = Task::open(self.env, id, folder, OpenMode::Look) {
                     self.put_row(task.expected_row());
                 }
                 self.done.push(Recovered::NewerFormat(id, found));

@@ -27,7 +27,7 @@ pub struct StartTask {
     pub request_id: Option<RequestId>,
 }
 
-/// What starting a task is told.
+/// The outcome of a start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
     /// The task.

@@ -22,13 +22,13 @@ impl Store {
         }
     }
 
-    /// Whether something is left of deleted tasks: [`Self::empty_trash`] has something to do.
+    /// Returns whether something is left of deleted tasks: [`Self::empty_trash`] has something to do.
     pub fn has_trash(&self) -> bool {
         // Whoever deletes something has it for long.
         self.shared.env.trash.try_lock().map_or(true, |trash| !trash.is_empty())
     }
 
-    /// Whether readers have found damage: [`Self::set_apart_damaged`] has something to do.
+    /// Returns whether readers have found damage: [`Self::set_apart_damaged`] has something to do.
     pub fn has_damage(&self) -> bool {
         !self.shared.env.damage.is_empty()
     }
@@ -82,7 +82,7 @@ impl Store {
         self.shared.env.empty_trash()
     }
 
-    /// Whether rows in the catalog are behind their tasks: [`Self::refresh_catalog`] has something to do.
+    /// Returns whether rows in the catalog are behind their tasks: [`Self::refresh_catalog`] has something to do.
     pub fn is_catalog_behind(&self) -> bool {
         self.shared.env.is_dirty()
     }

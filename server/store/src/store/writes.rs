@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::start::check_config;
 use super::task::{
-    Append, AppendOutcome, Caller, Compressed, CompressionReport, Lifecycle, NewRewrite, NewView, Outline,
-    Pending, Recorded, RequestFile, TaskHandle, TrimOutcome,
+    Append, AppendOutcome, Caller, Compressed, CompressionReport, NewRewrite, NewView, Outline, Pending,
+    Recorded, RequestFile, StatusChange, TaskHandle, TrimOutcome,
 };
 use super::{Store, layout};
 use crate::context::Policy;
@@ -41,13 +41,13 @@ pub enum Ending {
 }
 
 impl Ending {
-    fn change(&self, made: Option<String>) -> Result<Lifecycle, StoreError> {
+    fn change(&self, made: Option<String>) -> Result<StatusChange, StoreError> {
         check_text("final_summary", made.as_deref())?;
         Ok(match self {
-            Self::Completed => Lifecycle::Complete { final_summary: None, made },
+            Self::Completed => StatusChange::Complete { final_summary: None, made },
             Self::Failed { error_message } => {
                 check_text("error_message", Some(error_message))?;
-                Lifecycle::Fail { error_message: error_message.clone(), final_summary: None, made }
+                StatusChange::Fail { error_message: error_message.clone(), final_summary: None, made }
             }
         })
     }
@@ -175,7 +175,7 @@ impl Store {
         task.append_all(&prepared, caller)
     }
 
-    /// What a call with this id was told, if it is remembered: the number of a message. It is durable.
+    /// Returns the message of an earlier call with this id, if it is remembered. It is durable.
     pub fn remembered(&self, id: TaskId, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
         self.task(id)?.remembered(request_id)
     }
@@ -190,7 +190,7 @@ impl Store {
         self.task(id)?.outline()
     }
 
-    /// Whether it is time to compress a view without being asked, with what is not durable yet.
+    /// Returns whether it is time to compress a view without being asked, with what is not durable yet.
     pub fn is_compression_due(&self, id: TaskId) -> Result<bool, StoreError> {
         self.task(id)?.compression_due()
     }
@@ -287,14 +287,14 @@ impl Store {
 
     /// Puts a running task aside; its lease ends.
     pub fn pause_task(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-        self.task(id)?.change_status(&Lifecycle::Pause, caller).map(drop)
+        self.task(id)?.change_status(&StatusChange::Pause, caller).map(drop)
     }
 
     /// Goes on with a paused task, for a new holder; answers the lease to write under. A caller that had a lease
     /// before is refused if the task was taken over since.
     pub fn resume_task(&self, id: TaskId, holder: Holder, caller: &Caller) -> Result<u64, StoreError> {
         crate::model::plain_text("holder.hostname", &holder.hostname)?;
-        self.task(id)?.change_status(&Lifecycle::Resume { holder }, caller)
+        self.task(id)?.change_status(&StatusChange::Resume { holder }, caller)
     }
 
     /// Ends a task well.
@@ -305,7 +305,7 @@ impl Store {
         caller: &Caller,
     ) -> Result<(), StoreError> {
         check_text("final_summary", final_summary.as_deref())?;
-        self.task(id)?.change_status(&Lifecycle::Complete { final_summary, made: None }, caller).map(drop)
+        self.task(id)?.change_status(&StatusChange::Complete { final_summary, made: None }, caller).map(drop)
     }
 
     /// Ends a task badly.
@@ -318,12 +318,12 @@ impl Store {
     ) -> Result<(), StoreError> {
         check_text("error_message", Some(&error_message))?;
         check_text("final_summary", final_summary.as_deref())?;
-        let change = Lifecycle::Fail { error_message, final_summary, made: None };
+        let change = StatusChange::Fail { error_message, final_summary, made: None };
         self.task(id)?.change_status(&change, caller).map(drop)
     }
 
-    /// Whether a call with the same id has ended the task before. If it has not, and could not now either, that is an
-    /// error: nobody need make a summary first.
+    /// Returns whether a call with the same id has ended the task before. If it has not, and could not now either, that is
+    /// an error: nobody need make a summary first.
     pub fn ended_before(&self, id: TaskId, ending: &Ending, caller: &Caller) -> Result<bool, StoreError> {
         self.task(id)?.changed_before(&ending.change(None)?, caller)
     }

@@ -84,7 +84,7 @@ pub struct Examined {
 }
 
 impl Examined {
-    /// Whether nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.problems == 0 && self.damaged == 0 && self.attention == 0
     }
@@ -161,7 +161,7 @@ pub fn repair(
     Ok((mended, examined))
 }
 
-/// Whether others than the owner could read it.
+/// Returns whether others than the owner could read it.
 fn is_open(kind: Kind, mode: u32) -> bool {
     kind != Kind::Other && mode & 0o077 != 0
 }
@@ -358,7 +358,7 @@ fn difference(found: &TaskRow, expected: &TaskRow) -> String {
     differ.join("; ")
 }
 
-/// Where a task of a status is to be, for messages.
+/// Returns where a task of a status is to be, for messages.
 fn belongs(status: Status) -> Name {
     Folder::of(status).name()
 }

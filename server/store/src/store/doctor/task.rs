@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::infra::fs::{File, Kind, Name, Open, StorePath};
 use crate::log::{
-    Damage, FORMAT_VERSION, Fold, Forward, Head, Index, Line, LogKind, LogState, RecordState, Row, Source,
-    Verdict, ViewState, check_tail, read_exact_at,
+    Damage, FORMAT_VERSION, Fold, Forward, Head, Index, IndexRow, Line, LogKind, LogSource, LogState,
+    RecordState, TailVerdict, ViewState, check_tail, read_exact_at,
 };
 use crate::model::{Health, Metadata, StoreError, TaskId, TaskRow};
 
@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::files;
 use crate::store::layout::{self, Folder};
-use crate::store::metadata::{self, Verdict as Judged};
+use crate::store::metadata::{self, MetadataVerdict};
 use crate::store::recover::read_row;
 use crate::store::task::{build_row, crc_of};
 
@@ -45,18 +45,18 @@ impl Doctor<'_> {
         let dir = folder.task(id);
         self.files(id, &dir)?;
         match metadata::judge(&self.env, folder, id)? {
-            Judged::Right => {}
-            Judged::Restore(_, problem) => {
+            MetadataVerdict::Right => {}
+            MetadataVerdict::Restore(_, problem) => {
                 self.problem(Some(id), &dir.join(layout::METADATA), &problem);
                 return Ok(());
             }
-            Judged::Contradicted(_) => {
+            MetadataVerdict::Contradicted(_) => {
                 let path = dir.join(layout::METADATA).to_string();
                 let problem = "and its copy in tasks.db contradict each other: one of them is damaged";
                 self.tell(Some(id), path, problem, Cure::Attention);
                 return Ok(());
             }
-            Judged::Lost(problem) => {
+            MetadataVerdict::Lost(problem) => {
                 let path = dir.join(layout::METADATA).to_string();
                 let problem = format!("is damaged ({problem}), and there is no copy of it");
                 self.tell(Some(id), path, &problem, Cure::Quarantine);
@@ -136,7 +136,7 @@ impl Doctor<'_> {
         let mut index = RowCheck::open(self, dir)?;
         let (mut at_checkpoint, mut named) = (None, Named::default());
         let mut take = |offset: u64, end: u64, line: &Line<'_>| {
-            let row = Row { seq: state.last_seq + 1, rewrites: state.view_generation(), offset };
+            let row = IndexRow { seq: state.last_seq + 1, rewrites: state.view_generation(), offset };
             let is_rewrite = matches!(line.head, Head::Event { name: "rewrite", .. });
             state.apply(offset, end, line)?;
             named.note(line);
@@ -218,7 +218,7 @@ impl Doctor<'_> {
                 }
                 Err(bad) => {
                     let verdict = check_tail(kind, &file, offset, len, durable).map_err(failed)?;
-                    if verdict == Verdict::Acknowledged {
+                    if verdict == TailVerdict::Acknowledged {
                         self.damage(id, path, offset, &format!("{bad}; it was acknowledged"));
                         return Ok(None);
                     }
@@ -300,7 +300,7 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    /// What only ended tasks have, and the catalog's row.
+    /// Returns what only ended tasks have, and the catalog's row.
     fn ended(
         &mut self,
         id: TaskId,
@@ -342,11 +342,11 @@ impl Doctor<'_> {
         Ok(())
     }
 
-    fn source(&self, dir: &StorePath, end: u64) -> Result<Source, StoreError> {
+    fn source(&self, dir: &StorePath, end: u64) -> Result<LogSource, StoreError> {
         let path = dir.join(layout::MESSAGES);
         let file = self.env.fs.open(&path, Open::Read);
         let file = file.map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-        Ok(Source { path: path.to_string(), file, end, index: None, notes: None })
+        Ok(LogSource { path: path.to_string(), file, end, index: None, notes: None })
     }
 }
 
@@ -390,7 +390,7 @@ impl Compare {
         Ok(())
     }
 
-    /// What is wrong, if anything is. A file that is being written may be longer.
+    /// Returns what is wrong, if anything is. A file that is being written may be longer.
     fn verdict(&self, growing: bool) -> io::Result<Option<String>> {
         let Some(file) = &self.file else {
             let unreadable = self.differs.map(|_| "it cannot be read".to_owned());
@@ -433,7 +433,7 @@ impl RowCheck {
         Ok(Self { rows, next: 0, problem })
     }
 
-    fn check(&mut self, line: Row, is_rewrite: bool) {
+    fn check(&mut self, line: IndexRow, is_rewrite: bool) {
         let Some(index) = &self.rows else { return };
         if self.problem.is_some() || self.next >= index.rows() {
             return;

@@ -26,7 +26,7 @@ pub struct Append {
     pub caller: Caller,
 }
 
-/// What an append is told.
+/// The outcome of an append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppendOutcome {
     /// The message's number.
@@ -99,7 +99,7 @@ impl Task {
         all.iter().map(|prepared| self.append_locked(&mut inner, prepared)).collect()
     }
 
-    /// What a call with this id was told, once that is durable.
+    /// Returns the message of an earlier call with this id, once it is durable.
     pub(crate) fn remembered(&self, request_id: &RequestId) -> Result<Option<u64>, StoreError> {
         let inner = self.lock();
         let seen =
@@ -117,7 +117,7 @@ impl Task {
     ) -> Option<Result<Pending, StoreError>> {
         let mut inner = self.inner.try_lock().ok()?;
         let ready =
-            inner.view.is_open() && inner.frozen.is_none() && !inner.deleted && !inner.log.is_broken();
+            inner.view.is_open() && inner.read_only.is_none() && !inner.deleted && !inner.log.is_broken();
         // That may have to be read.
         let ready = ready && !inner.expects_system_message;
         ready.then(|| self.append_locked(&mut inner, prepared))

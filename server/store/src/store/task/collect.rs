@@ -1,6 +1,6 @@
 //! Removing outputs that no log names, and packing those that are not read much any more.
 //!
-//! Logs are scanned without the task's lock; what was written to them meanwhile is scanned under it, right before an output
+//! ScannedLogs are scanned without the task's lock; what was written to them meanwhile is scanned under it, right before an output
 //! goes. So one that is named goes only if that came later than all of it.
 
 use std::collections::BTreeSet;
@@ -49,9 +49,9 @@ impl Collected {
 }
 
 /// The logs that may name outputs, and how far each was scanned.
-struct Logs(Vec<(Arc<dyn File>, u64)>);
+struct ScannedLogs(Vec<(Arc<dyn File>, u64)>);
 
-impl Logs {
+impl ScannedLogs {
     /// Adds logs that have their first line since.
     fn add_new(&mut self, inner: &Inner) {
         for records in [&inner.tools, &inner.plans] {
@@ -115,7 +115,8 @@ impl Task {
         self.bytes_of(&dir, id).map_err(|error| StoreError::io(format!("measuring {dir}"), error))
     }
 
-    /// Whether an output was last put before some time. One of which that is not known gets a new index, and counts as new.
+    /// Returns whether an output was last put before some time. One of which that is not known gets a new index, and counts
+    /// as new.
     fn is_old(&self, id: OutputId, before: DateTime<Utc>, dry_run: bool) -> Result<bool, StoreError> {
         let meta = {
             let inner = self.lock();
@@ -198,15 +199,15 @@ impl Task {
     }
 
     /// The logs there are, none of them scanned.
-    fn logs(&self) -> Logs {
+    fn logs(&self) -> ScannedLogs {
         let inner = self.lock();
-        let mut logs = Logs(vec![(Arc::clone(inner.log.file()), 0)]);
+        let mut logs = ScannedLogs(vec![(Arc::clone(inner.log.file()), 0)]);
         logs.add_new(&inner);
         logs
     }
 
     /// Takes those out of a set that the logs name, as far as they were not scanned yet.
-    fn spare_named(&self, logs: &mut Logs, dead: &mut BTreeSet<OutputId>) -> Result<(), StoreError> {
+    fn spare_named(&self, logs: &mut ScannedLogs, dead: &mut BTreeSet<OutputId>) -> Result<(), StoreError> {
         for (log, scanned) in &mut logs.0 {
             let found = spare(log.as_ref(), scanned, dead);
             found.map_err(|error| StoreError::io(format!("reading the logs of task {}", self.id), error))?;
@@ -217,7 +218,7 @@ impl Task {
     /// Removes outputs, but for those that were named or put again meanwhile.
     fn remove(
         &self,
-        logs: &mut Logs,
+        logs: &mut ScannedLogs,
         mut dead: BTreeSet<OutputId>,
         before: DateTime<Utc>,
     ) -> Result<Collected, StoreError> {

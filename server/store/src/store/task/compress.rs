@@ -1,11 +1,11 @@
-//! Compressing: whether it is time, and putting a new view in the place of the old one.
+//! Compresses views: whether it is time, a new view in the place of the old one, and reports from the log.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use crate::context::{Policy, Pressure, Stage};
-use crate::log::{Digest, Fold, FoundRewrite, Source};
+use crate::log::{Digest, Fold, FoundRewrite, LogSource};
 use crate::model::{Durability, Rewrite, Segment, Status, StoreError, SummaryRecord};
 
 use super::compression_attempt::CompressionAttempt;
@@ -34,11 +34,11 @@ pub struct NewView {
     pub reason: String,
     /// What the view is to consist of, and the messages behind `covers`.
     pub parts: Vec<Part>,
-    /// Records of its summaries, in the order of the literals of that kind. The store gives the ids.
+    /// RecordLog of its summaries, in the order of the literals of that kind. The store gives the ids.
     pub summaries: Vec<SummaryRecord>,
 }
 
-/// What became of it.
+/// The outcome of a compression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compressed {
     /// The generation of the new view.
@@ -147,15 +147,15 @@ impl Task {
         inner.context.compression.fail(log, limit, Instant::now());
     }
 
-    /// Whether it is time to compress without being asked, with what is not durable yet: who appended it may wait for
-    /// nothing else.
+    /// Returns whether it is time to compress without being asked, with what is not durable yet: who appended it may wait
+    /// for nothing else.
     pub(crate) fn compression_due(&self) -> Result<bool, StoreError> {
         let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
         Ok(self.pressure(&mut inner).due)
     }
 
-    /// How full the context is, and what is done about it.
+    /// Returns how full a context of so many tokens is, and whether it is to be compressed.
     pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
         let mut pressure = Pressure::of(tokens, policy);
         pressure.over = inner.context.compression.is_over() && pressure.should_compress;
@@ -166,7 +166,7 @@ impl Task {
         pressure
     }
 
-    /// Whether a caller could compress it.
+    /// Refuses a caller that could not compress the task now.
     pub(crate) fn may_compress(&self, caller: &Caller) -> Result<(), StoreError> {
         let inner = self.lock();
         self.check_writable(&inner)?;
@@ -174,7 +174,7 @@ impl Task {
         self.admit(&inner, caller.lease_generation)
     }
 
-    /// Whether a caller works on it, or did until it ended.
+    /// Refuses a caller that neither works on the task nor did until it ended.
     pub(crate) fn may_give_up(&self, caller: &Caller) -> Result<(), StoreError> {
         let inner = self.lock_existing()?;
         self.admit(&inner, caller.lease_generation)
@@ -191,7 +191,7 @@ impl Task {
         std::sync::Arc::clone(&self.source)
     }
 
-    /// What a call with the same id was told, if there was one.
+    /// Returns the generation that an earlier call with the same id has made, if there was one.
     pub(crate) fn compressed_before(
         &self,
         caller: &Caller,
@@ -205,7 +205,7 @@ impl Task {
         self.wait_durable(end, Durability::Group).map(|()| Some(generation))
     }
 
-    /// Whether it is time to compress without being asked.
+    /// Returns whether it is time to compress without being asked.
     fn is_compression_due(&self, inner: &Inner, policy: &Policy, pressure: &Pressure) -> bool {
         let asked_for = policy.enabled && policy.auto && pressure.should_compress;
         if !asked_for || inner.log.state().status != Status::Running || inner.rewriting {
@@ -240,7 +240,7 @@ impl Task {
 }
 
 /// Counts the messages and tokens of a view up to a message of the log.
-fn count(source: &Source, rewrite: Option<Rewrite>, last_seq: u64) -> Result<(u64, u64), StoreError> {
+fn count(source: &LogSource, rewrite: Option<Rewrite>, last_seq: u64) -> Result<(u64, u64), StoreError> {
     let mut fold = Fold::new(source.clone(), rewrite, last_seq);
     let (mut lines, mut extra) = (Vec::new(), Vec::new());
     while fold.step(&mut lines, &mut extra)? {

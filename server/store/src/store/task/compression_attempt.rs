@@ -45,7 +45,7 @@ impl CompressionAttempt {
         Self { seen: Some(seen), compressed_at, over, over_limit, retry_at: None }
     }
 
-    /// Records that an attempt failed: the next one waits for more messages, or for a while.
+    /// RecordLog that an attempt failed: the next one waits for more messages, or for a while.
     pub(super) fn fail(&mut self, log: LogTokens, limit: u64, now: Instant) {
         self.seen = Some(log.now);
         self.compressed_at = log.compressed_at;

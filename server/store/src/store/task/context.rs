@@ -7,7 +7,7 @@ use super::compression_attempt::CompressionAttempt;
 use super::trim::OutputScan;
 use super::{Inner, Task};
 use crate::context::{Asked, Policy, ServerPolicy, Settings};
-use crate::log::Tally;
+use crate::log::Counters;
 use crate::model::{Event, Overflow, Provider, Reported, StoreError, TaskConfig};
 
 /// The least limit that a model is taken to have which refuses a context without a figure.
@@ -90,7 +90,7 @@ impl ContextPolicy {
         self.set_policy(config, server);
     }
 
-    /// Records which model is asked: its limit counts.
+    /// RecordLog which model is asked: its limit counts.
     fn ask(&mut self, provider: Provider, model: &str, config: &TaskConfig, server: &ServerPolicy) {
         if self.model.provider != Some(provider) || self.model.model != model {
             self.model = Asked { provider: Some(provider), model: model.to_owned(), most: None };
@@ -99,7 +99,7 @@ impl ContextPolicy {
         }
     }
 
-    /// Records that the model refused a context of so many calibrated and counted tokens as too long. A limit that it states
+    /// RecordLog that the model refused a context of so many calibrated and counted tokens as too long. A limit that it states
     /// is the limit; if that is more than the context has by our count, the count is wrong, and the context has at least one
     /// token more than the limit. Without a figure, the limit is a little below what was sent.
     fn refuse(&mut self, stated: Overflow, calibrated: u64, counted: u64, generation: u64) {
@@ -113,7 +113,7 @@ impl ContextPolicy {
         self.compression = CompressionAttempt::default();
     }
 
-    /// Records the reported usage of a call. A limit below what the model has read is none.
+    /// RecordLog the reported usage of a call. A limit below what the model has read is none.
     pub(super) fn report_usage(&mut self, usage: &Event, config: &TaskConfig, server: &ServerPolicy) {
         let Event::Usage { tools_tokens, .. } = usage else { return };
         self.tools.report(*tools_tokens);
@@ -125,13 +125,13 @@ impl ContextPolicy {
     }
 
     /// Returns the counters of the log with what a refusal has shown since, for a generation of the view.
-    pub(super) fn tally(&self, tally: &Tally, generation: u64) -> Tally {
+    pub(super) fn tally(&self, tally: &Counters, generation: u64) -> Counters {
         let refusal = self.refusal.filter(|refusal| refusal.generation == generation);
         let reported = refusal.map(|refusal| refusal.count).or(tally.reported);
-        Tally { reported, ..tally.clone() }
+        Counters { reported, ..tally.clone() }
     }
 
-    /// Records the tokens of the tools of a request: they are sent with the next one too.
+    /// RecordLog the tokens of the tools of a request: they are sent with the next one too.
     pub(super) fn note_tools(&mut self, tokens: u64) {
         // Usage has said already whether these are counted.
         if self.tools.tokens != Some(tokens) {
@@ -144,7 +144,7 @@ impl ContextPolicy {
         if self.tools.uncounted { 0 } else { self.tools.tokens.unwrap_or(logged) }
     }
 
-    /// Records that the view was looked through for media when it had so many bytes.
+    /// RecordLog that the view was looked through for media when it had so many bytes.
     pub(super) fn note_media_scan(&mut self, bytes: u64) {
         self.media_scanned_at = bytes;
     }
@@ -160,7 +160,7 @@ impl ContextPolicy {
         self.pinned_tokens
     }
 
-    /// Records the tokens of all pinned messages; none: they have to be counted again.
+    /// RecordLog the tokens of all pinned messages; none: they have to be counted again.
     pub(super) fn set_pinned_tokens(&mut self, tokens: Option<u64>) {
         self.pinned_tokens = tokens;
     }
@@ -186,7 +186,7 @@ impl Task {
         Ok(Arc::clone(inner.context.policy()))
     }
 
-    /// Records which model is asked, and returns the policy in force.
+    /// RecordLog which model is asked, and returns the policy in force.
     pub(crate) fn note_asked(&self, provider: Provider, model: &str) -> Result<Arc<Policy>, StoreError> {
         let mut inner = self.lock_existing()?;
         let Inner { context, log, .. } = &mut *inner;
@@ -194,7 +194,7 @@ impl Task {
         Ok(Arc::clone(context.policy()))
     }
 
-    /// Records that the model refused the context as too long.
+    /// RecordLog that the model refused the context as too long.
     pub(crate) fn note_overflow(&self, stated: Overflow) -> Result<(), StoreError> {
         let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
@@ -274,11 +274,11 @@ mod tests {
 
     #[test]
     fn a_stated_limit_above_our_count_corrects_the_count_of_that_view_alone() {
-        let (mut context, tally) = (context(), Tally::default());
+        let (mut context, tally) = (context(), Counters::default());
         refuse(&mut context, Overflow { limit: Some(8_000), sent: Some(8_500) }, 6_000);
         assert_eq!(context.policy().limit, 8_000);
-        assert_eq!(context.tally(&tally, 1).told(6_000), 8_500);
-        assert_eq!(context.tally(&tally, 2).told(6_000), 6_000);
+        assert_eq!(context.tally(&tally, 1).calibrated(6_000), 8_500);
+        assert_eq!(context.tally(&tally, 2).calibrated(6_000), 6_000);
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(context.policy().limit, 1_000);
         context.ask(Provider::OpenAi, "large", &config(), &server);
         assert_eq!(context.policy().limit, 10_000);
-        assert_eq!(context.tally(&Tally::default(), 1).reported, None);
+        assert_eq!(context.tally(&Counters::default(), 1).reported, None);
     }
 
     #[test]

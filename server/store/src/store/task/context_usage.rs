@@ -12,9 +12,9 @@ use crate::store::env::Env;
 
 /// The counter in force. Messages are counted before the task's lock is taken.
 #[derive(Debug)]
-pub(super) struct Chosen(AtomicU8);
+pub(super) struct CounterCell(AtomicU8);
 
-impl Chosen {
+impl CounterCell {
     pub(super) fn new(counter: TokenCounter) -> Self {
         Self(AtomicU8::new(counter as u8))
     }
@@ -31,7 +31,7 @@ impl Chosen {
 }
 
 impl Task {
-    /// What counts the tokens of the task.
+    /// Returns what counts the tokens of the task.
     pub(crate) fn token_counter(&self) -> TokenCounter {
         self.counter.get()
     }
@@ -80,7 +80,8 @@ impl Task {
         chosen(&self.env, config)
     }
 
-    /// How full the context is, with tools that are sent beside it: those that are given, else those of the last request.
+    /// Returns how full the context is, with tools that are sent beside it: those that are given, else those of the last
+    /// request.
     pub(crate) fn context_usage(&self, tools: Option<&Json>) -> Result<ContextUsage, StoreError> {
         let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
@@ -111,7 +112,7 @@ impl Task {
             output_tokens = view.output_tokens;
         }
         let tools_tokens = tools.map_or(sent, |tools| count_json(counter, tools));
-        let tokens = tally.told(counted_tokens.saturating_add(tools_tokens));
+        let tokens = tally.calibrated(counted_tokens.saturating_add(tools_tokens));
         let pressure = self.whole_pressure(&self.lock(), tokens, &policy);
         Ok(ContextUsage {
             pressure,

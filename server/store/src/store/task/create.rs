@@ -13,8 +13,8 @@ use crate::model::{
     Rewrite, Role, Segment, StoreError, TaskId,
 };
 
-use super::context_usage::{Chosen, chosen};
-use super::records::Records;
+use super::context_usage::{CounterCell, chosen};
+use super::records::RecordLog;
 use super::{ContextPolicy, Digest, Inner, Task, TaskLog, TaskView};
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
@@ -22,7 +22,7 @@ use crate::store::layout::{self, Folder};
 use crate::store::metadata;
 
 /// The log of a task that is being made, and what follows from it so far.
-pub(super) struct Begun {
+pub(super) struct NewLog {
     pub(super) writer: LogWriter,
     pub(super) state: LogState,
     pub(super) index: Index,
@@ -70,7 +70,7 @@ fn build(
     let signal = env.signal(id);
     let file = env.fs.open(&making.join(layout::MESSAGES), Open::New).map_err(failed)?;
     let index = env.fs.open(&making.join(layout::INDEX), Open::New).and_then(Index::create);
-    let begun = Begun {
+    let begun = NewLog {
         writer: LogWriter::new(LogKind::Messages, file, 0, Arc::clone(&signal)),
         state: LogState::default(),
         index: index.map_err(failed)?,
@@ -103,15 +103,15 @@ pub(super) fn begin(env: &Env, metadata: &Metadata) -> Result<StorePath, StoreEr
 }
 
 /// The handle of a task that is being made.
-pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal: &Arc<Signal>) -> Task {
-    let Begun { writer, state, index } = begun;
+pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: NewLog, signal: &Arc<Signal>) -> Task {
+    let NewLog { writer, state, index } = begun;
     let config = state.config.as_ref().unwrap_or(&metadata.config);
-    let counter = Chosen::new(chosen(env, config));
+    let counter = CounterCell::new(chosen(env, config));
     let context = ContextPolicy::new(config, &env.options.compression);
     let durability = config.durability.unwrap_or(env.options.durability);
     let notes = DamageNote::new(&env.damage, metadata.uuid);
     let log = TaskLog::new(metadata.uuid, Folder::Running, writer, state, Some(index), durability, notes);
-    let records = |kind| Records::new(kind, signal);
+    let records = |kind| RecordLog::new(kind, signal);
     let (tools, plans, view) = (records(LogKind::Tools), records(LogKind::Plans), TaskView::default());
     let inner = Inner::new(log, tools, plans, view, context, metadata.inherited_from.is_some(), None);
     let id = metadata.uuid;
@@ -122,7 +122,7 @@ pub(super) fn assemble(env: &Arc<Env>, metadata: Metadata, begun: Begun, signal:
         source: metadata.task_key.task_source.as_str().into(),
         metadata,
         signal: Arc::clone(signal),
-        outputs: super::Kept::default(),
+        outputs: super::TaskOutputs::default(),
         inner: Mutex::new(inner),
     }
 }

@@ -43,7 +43,7 @@ pub struct LogEnds {
 }
 
 impl Task {
-    /// Where the logs end for readers.
+    /// Returns where the logs end for readers.
     pub(crate) fn ends(&self) -> Result<LogEnds, StoreError> {
         let mut inner = self.lock_existing()?;
         inner.advance();

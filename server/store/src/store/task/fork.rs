@@ -10,15 +10,15 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::infra::fs::{File, Kind, Open, StorePath};
 use crate::log::{
-    Digest, Forward, Head, Index, Line, LogKind, LogState, LogWriter, Signal, Source, seal,
+    Digest, Forward, Head, Index, Line, LogKind, LogSource, LogState, LogWriter, Signal, seal,
     without_request_id,
 };
 use crate::model::{Durability, Event, Holder, InheritedFrom, Metadata, RequestId, StoreError, TaskId};
 use crate::outputs::Entry;
 
-use super::create::{Begun, assemble, begin, put_in_place};
+use super::create::{NewLog, assemble, begin, put_in_place};
 use super::open::copy;
-use super::{Frozen, Inner, Task};
+use super::{Inner, ReadOnly, Task};
 use crate::store::files;
 use crate::store::layout;
 
@@ -39,8 +39,8 @@ pub(crate) struct Fork {
 }
 
 /// What is copied, as it was at one moment.
-struct Cut {
-    source: Source,
+struct ForkSource {
+    source: LogSource,
     at_seq: u64,
     /// When the first message was written that is not copied, if there is one.
     until: Option<DateTime<Utc>>,
@@ -48,7 +48,7 @@ struct Cut {
     plans: Option<(Arc<dyn File>, u64)>,
 }
 
-impl Cut {
+impl ForkSource {
     fn bytes(&self) -> u64 {
         [&self.tools, &self.plans].into_iter().flatten().fold(self.source.end, |sum, (_, len)| sum + len)
     }
@@ -90,7 +90,7 @@ impl Task {
         })
     }
 
-    /// What a fork asked for before was told, if this task came of it.
+    /// Returns the lease of an earlier call with the same id that made this task as a fork.
     pub(crate) fn forked_before(&self, request: Option<&(RequestId, Digest)>) -> Result<u64, StoreError> {
         let inner = self.lock();
         let seen = request.map(|(request_id, digest)| self.seen_before(&inner, Some(request_id), *digest));
@@ -112,19 +112,19 @@ impl Task {
         self.lock().log.state().lease_generation
     }
 
-    /// Where a fork ends: before the message after its last.
-    fn cut(&self, at_seq: u64) -> Result<Cut, StoreError> {
+    /// Returns where a fork ends: before the message after its last.
+    fn cut(&self, at_seq: u64) -> Result<ForkSource, StoreError> {
         let id = self.id;
         let mut inner = self.lock_existing()?;
-        match &inner.frozen {
-            Some(Frozen::Quarantined(reason)) => {
+        match &inner.read_only {
+            Some(ReadOnly::Quarantined(reason)) => {
                 return Err(StoreError::Quarantined { id, reason: reason.clone() });
             }
             // What is not understood cannot be copied as if it were.
-            Some(Frozen::NewerFormat(found)) => {
+            Some(ReadOnly::NewerFormat(found)) => {
                 return Err(StoreError::NewerFormat { id, found: found.clone() });
             }
-            Some(Frozen::Failed | Frozen::Full) | None => {}
+            Some(ReadOnly::Failed | ReadOnly::Full) | None => {}
         }
         let mut source = inner.visible_source();
         let last = inner.readers.snapshot().last_seq;
@@ -151,12 +151,12 @@ impl Task {
             }
         }
         let at_seq = if at_seq == 0 { last } else { at_seq };
-        Ok(Cut { source, at_seq, until, tools, plans })
+        Ok(ForkSource { source, at_seq, until, tools, plans })
     }
 
     fn build_fork(
         &self,
-        cut: &Cut,
+        cut: &ForkSource,
         metadata: Metadata,
         fork: Fork,
         making: &StorePath,
@@ -184,15 +184,15 @@ impl Task {
     /// Copies the log up to the cut and reads what was copied: what is published can be read.
     fn copy_log(
         &self,
-        cut: &Cut,
+        cut: &ForkSource,
         id: TaskId,
         now: DateTime<Utc>,
         making: &StorePath,
         signal: &Arc<Signal>,
-    ) -> Result<Begun, StoreError> {
+    ) -> Result<NewLog, StoreError> {
         let fs = self.env.fs.as_ref();
         let failed = |error| StoreError::io(format!("forking task {}", self.id), error);
-        let Source { path, file: from, end, .. } = &cut.source;
+        let LogSource { path, file: from, end, .. } = &cut.source;
         let mut lines = Forward::new(Arc::clone(from), 0, *end);
         let first = lines.next().map_err(|error| reading(path, error))?;
         let first = first.ok_or_else(|| torn(path, 0, "it is empty"))?;
@@ -222,7 +222,7 @@ impl Task {
         // The last lines say that the rest is durable.
         to.sync_data().map_err(failed)?;
         let writer = LogWriter::new(LogKind::Messages, to, *end, Arc::clone(signal));
-        Ok(Begun { writer, state, index })
+        Ok(NewLog { writer, state, index })
     }
 
     /// Copies the records that were written before the cut, without the ids of their requests.
@@ -231,7 +231,7 @@ impl Task {
         inner: &mut Inner,
         kind: LogKind,
         mut lines: Forward,
-        cut: &Cut,
+        cut: &ForkSource,
         making: &StorePath,
         signal: &Arc<Signal>,
     ) -> Result<(), StoreError> {

@@ -5,20 +5,20 @@ use std::io;
 use super::compression_attempt::{CompressionAttempt, LogTokens};
 use super::context::ContextPolicy;
 use super::log::TaskLog;
-use super::records::Records;
+use super::records::RecordLog;
 use super::task_info::count_view;
 use super::view::TaskView;
 use super::visibility::{LogSnapshot, Visibility};
-use super::{Frozen, Task};
-use crate::log::{Appended, Fold, Head, LogKind, Source, Tally};
+use super::{ReadOnly, Task};
+use crate::log::{Appended, Counters, Fold, Head, LogKind, LogSource};
 use crate::model::{Role, StoreError};
 
 /// The parts of an open task, behind its lock.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) log: TaskLog,
-    pub(super) tools: Records,
-    pub(super) plans: Records,
+    pub(super) tools: RecordLog,
+    pub(super) plans: RecordLog,
     pub(super) view: TaskView,
     pub(super) readers: Visibility<LogSnapshot>,
     pub(super) rewriting: bool,
@@ -26,7 +26,7 @@ pub(super) struct Inner {
     /// Whether a system message may still come, which stands in front of inherited messages.
     pub(super) expects_system_message: bool,
     /// Why nothing can be written, if that is so.
-    pub(super) frozen: Option<Frozen>,
+    pub(super) read_only: Option<ReadOnly>,
     pub(super) deleted: bool,
     /// The catalog's row is behind.
     pub(super) dirty: bool,
@@ -38,12 +38,12 @@ impl Inner {
     /// Returns the parts of a task whose lines are all durable, with a view that is not open yet.
     pub(super) fn new(
         log: TaskLog,
-        tools: Records,
-        plans: Records,
+        tools: RecordLog,
+        plans: RecordLog,
         view: TaskView,
         context: ContextPolicy,
         expects_system_message: bool,
-        frozen: Option<Frozen>,
+        read_only: Option<ReadOnly>,
     ) -> Self {
         let changed = log.since_checkpoint() > 0;
         let readers = Visibility::default();
@@ -56,7 +56,7 @@ impl Inner {
             rewriting: false,
             context,
             expects_system_message,
-            frozen,
+            read_only,
             deleted: false,
             dirty: false,
             changed,
@@ -124,7 +124,7 @@ impl Inner {
     }
 
     /// Returns the log up to the newest line that readers may see.
-    pub(super) fn visible_source(&mut self) -> Source {
+    pub(super) fn visible_source(&mut self) -> LogSource {
         self.advance();
         self.log.source_to(self.readers.snapshot().log_end)
     }
@@ -159,7 +159,7 @@ impl Inner {
     pub(super) fn take(&mut self, task: &Task, appended: &Appended) -> Result<u64, StoreError> {
         let line = self.log.apply(appended).map_err(|error| {
             // The disk is not to blame.
-            self.frozen = Some(Frozen::Failed);
+            self.read_only = Some(ReadOnly::Failed);
             tracing::error!(id = %task.id, %error, "a line that does not fit the log was taken back");
             StoreError::WriteFailed { id: task.id, source: error }
         })?;
@@ -187,10 +187,10 @@ impl Inner {
 
     /// Takes no more writes: the log is damaged where it was durable.
     pub(super) fn freeze(&mut self, reason: String) {
-        self.frozen.get_or_insert(Frozen::Quarantined(reason));
+        self.read_only.get_or_insert(ReadOnly::Quarantined(reason));
     }
 
-    pub(super) fn records(&mut self, kind: LogKind) -> &mut Records {
+    pub(super) fn records(&mut self, kind: LogKind) -> &mut RecordLog {
         if kind == LogKind::Plans { &mut self.plans } else { &mut self.tools }
     }
 
@@ -200,12 +200,12 @@ impl Inner {
     }
 
     /// Returns the counters, with what calls have shown since.
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> Counters {
         self.context.tally(&self.log.state().tally, self.log.state().view_generation())
     }
 
     /// Returns the same as readers see them.
-    pub(super) fn visible_tally(&self) -> Tally {
+    pub(super) fn visible_tally(&self) -> Counters {
         self.context.tally(&self.readers.snapshot().tally, self.log.state().view_generation())
     }
 
@@ -214,7 +214,7 @@ impl Inner {
         LogTokens { now, compressed_at: self.log.compressed_at() }
     }
 
-    /// Records that there is a new view, made out of messages of `seen` tokens.
+    /// RecordLog that there is a new view, made out of messages of `seen` tokens.
     pub(super) fn note_view(&mut self, seen: u64) {
         self.context.compression = CompressionAttempt::succeeded(seen, self.log.compressed_at());
     }

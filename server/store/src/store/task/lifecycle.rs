@@ -14,7 +14,7 @@ use crate::store::masking;
 
 /// A change of a task's status.
 #[derive(Debug, Clone)]
-pub(crate) enum Lifecycle {
+pub(crate) enum StatusChange {
     /// Put it aside.
     Pause,
     /// Go on with a paused one, for a new holder.
@@ -25,7 +25,7 @@ pub(crate) enum Lifecycle {
     Fail { error_message: String, final_summary: Option<String>, made: Option<String> },
 }
 
-impl Lifecycle {
+impl StatusChange {
     fn status(&self) -> Status {
         match self {
             Self::Pause => Status::Paused,
@@ -67,7 +67,7 @@ const UNKNOWN_LEASES: u64 = 1 << 20;
 
 impl Task {
     /// Changes the status. A resume answers the lease generation it was given, also when it is repeated.
-    pub(crate) fn change_status(&self, change: &Lifecycle, caller: &Caller) -> Result<u64, StoreError> {
+    pub(crate) fn change_status(&self, change: &StatusChange, caller: &Caller) -> Result<u64, StoreError> {
         let change = &self.env.masked(|masker, found| masking::change(masker, change, found));
         let digest = change.digest();
         let mut inner = self.lock();
@@ -81,15 +81,15 @@ impl Task {
         let request = caller.request_id.as_ref().map(|id| (id, digest));
         let (error_message, final_summary) = match change {
             // One line does both: the lease says that the task runs again, and for whom.
-            Lifecycle::Resume { holder } => {
+            StatusChange::Resume { holder } => {
                 self.write_lease(&mut inner, holder, LeaseReason::Resume, request)?;
                 return self.changed(inner);
             }
-            Lifecycle::Pause => (None, None),
-            Lifecycle::Complete { final_summary, made } => {
+            StatusChange::Pause => (None, None),
+            StatusChange::Complete { final_summary, made } => {
                 (None, final_summary.as_ref().or(made.as_ref()).cloned())
             }
-            Lifecycle::Fail { error_message, final_summary, made } => {
+            StatusChange::Fail { error_message, final_summary, made } => {
                 (Some(error_message.clone()), final_summary.as_ref().or(made.as_ref()).cloned())
             }
         };
@@ -98,8 +98,8 @@ impl Task {
         self.changed(inner)
     }
 
-    /// Whether a call with the same id was carried out. If not, it is refused if it could not be now.
-    pub(crate) fn changed_before(&self, change: &Lifecycle, caller: &Caller) -> Result<bool, StoreError> {
+    /// Returns whether a call with the same id was carried out. If not, it is refused if it could not be now.
+    pub(crate) fn changed_before(&self, change: &StatusChange, caller: &Caller) -> Result<bool, StoreError> {
         let change = &self.env.masked(|masker, found| masking::change(masker, change, found));
         let inner = self.lock();
         let Some((_, end)) = self.seen_before(&inner, caller.request_id.as_ref(), change.digest())? else {
@@ -111,14 +111,14 @@ impl Task {
         Ok(true)
     }
 
-    fn check_change(&self, inner: &Inner, change: &Lifecycle, caller: &Caller) -> Result<(), StoreError> {
+    fn check_change(&self, inner: &Inner, change: &StatusChange, caller: &Caller) -> Result<(), StoreError> {
         self.check_writable(inner)?;
         let (id, status) = (self.id, inner.log.state().status);
         change.allowed(status).map_err(|action| StoreError::WrongStatus { id, status, action })?;
         match change {
             // Nobody holds a paused task.
-            Lifecycle::Resume { .. } => self.check_had(inner, caller.lease_generation),
-            Lifecycle::Pause | Lifecycle::Complete { .. } | Lifecycle::Fail { .. } => {
+            StatusChange::Resume { .. } => self.check_had(inner, caller.lease_generation),
+            StatusChange::Pause | StatusChange::Complete { .. } | StatusChange::Fail { .. } => {
                 self.admit(inner, caller.lease_generation)
             }
         }
@@ -296,7 +296,7 @@ impl Task {
     pub(crate) fn sweep(&self) -> Result<Vec<StorePath>, StoreError> {
         let inner = self.lock();
         let mut found = Vec::new();
-        if inner.frozen.is_some() {
+        if inner.read_only.is_some() {
             return Ok(found);
         }
         let dir = inner.log.dir();
@@ -318,7 +318,7 @@ impl Task {
     /// Does what an earlier change of status could not do, such as moving the directory.
     pub(crate) fn finish(&self) {
         let mut inner = self.lock();
-        if inner.frozen.is_none() && inner.log.folder() != Folder::of(inner.log.state().status) {
+        if inner.read_only.is_none() && inner.log.folder() != Folder::of(inner.log.state().status) {
             self.settle(&mut inner);
         }
     }
@@ -349,7 +349,7 @@ impl Task {
     pub(crate) fn settle_after_crash(&self) -> Result<bool, StoreError> {
         let mut inner = self.lock();
         let moved = inner.log.folder() != Folder::of(inner.log.state().status);
-        if inner.frozen.is_none() {
+        if inner.read_only.is_none() {
             if moved {
                 self.try_settle(&mut inner)?;
             } else {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{File, Name, StorePath};
-use crate::log::{Appended, Commit, DamageNote, Head, Index, Line, LogState, LogWriter, Source};
+use crate::log::{Appended, Commit, DamageNote, Head, Index, Line, LogSource, LogState, LogWriter};
 use crate::model::{Durability, Rewrite, StoreError, TaskId};
 use crate::store::layout::{self, Folder};
 
@@ -44,7 +44,7 @@ impl TaskLog {
         self.folder
     }
 
-    /// Records that the task's directory was moved to another folder.
+    /// RecordLog that the task's directory was moved to another folder.
     pub(super) fn move_to(&mut self, folder: Folder) {
         self.folder = folder;
     }
@@ -96,10 +96,10 @@ impl TaskLog {
     }
 
     /// Returns the log up to an offset, for reading.
-    pub(super) fn source_to(&self, end: u64) -> Source {
+    pub(super) fn source_to(&self, end: u64) -> LogSource {
         // The directory is named only if the log says that it is this task's.
         let path = self.state.uuid.map(|id| self.folder.task(id).join(layout::MESSAGES));
-        Source {
+        LogSource {
             path: path.map_or_else(|| layout::MESSAGES.to_string(), |path| path.to_string()),
             file: Arc::clone(self.file()),
             end,
@@ -109,7 +109,7 @@ impl TaskLog {
     }
 
     /// Returns the whole log for reading, with lines that are not durable yet.
-    pub(super) fn source(&self) -> Source {
+    pub(super) fn source(&self) -> LogSource {
         self.source_to(self.len())
     }
 
@@ -156,7 +156,7 @@ impl TaskLog {
         self.writer.sync()
     }
 
-    /// Records that the lines up to `end` were acknowledged without a sync.
+    /// RecordLog that the lines up to `end` were acknowledged without a sync.
     pub(super) fn keep(&mut self, end: u64) -> io::Result<()> {
         self.writer.keep(end)
     }
@@ -177,7 +177,7 @@ impl TaskLog {
         self.len().saturating_sub(self.checkpoint_at)
     }
 
-    /// Records a checkpoint of the log at some length.
+    /// RecordLog a checkpoint of the log at some length.
     pub(super) fn note_checkpoint(&mut self, len: u64) {
         self.checkpoint_at = len;
     }

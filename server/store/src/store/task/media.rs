@@ -23,7 +23,7 @@ struct Shed {
 }
 
 impl Task {
-    /// Whether a message that was just written makes it worth a try.
+    /// Returns whether a message that was just written makes it worth a try.
     pub(super) fn is_shedding_due(&self, inner: &Inner, message: &NewMessage) -> bool {
         let has_parts = message.content.as_ref().is_some_and(|content| content.kind() == JsonKind::Array);
         let Some(budget) = inner.context.policy().request_budget().filter(|_| has_parts) else {
@@ -209,7 +209,7 @@ fn shed(seq: u64, role: Role, tokens: u64, body: &MessageBody<'_>, counter: Toke
     Some(Shed { content: left, tokens: count_tokens(counter, &message).min(tokens), saved })
 }
 
-/// What a part is, if it holds an image, a sound or a file in itself.
+/// Returns what a part is, if it holds an image, a sound or a file in itself.
 fn kind_of_media(part: &str) -> Option<&'static str> {
     let inner = |name| field(part, name).filter(|inner| JsonKind::of(inner) == JsonKind::Object);
     match field(part, "type")? {

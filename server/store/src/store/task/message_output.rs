@@ -6,7 +6,7 @@ use super::outputs::Output;
 use crate::log::{Head as LineHead, Line};
 use crate::model::StoreError;
 use crate::model::json::{field, items};
-use crate::outputs::{Content, Head, Meta, OutputId, OutputName, Tally, Written};
+use crate::outputs::{Content, Meta, OutputHead, OutputId, OutputName, Tally, Written};
 
 /// The text of a message in the log.
 struct MessageText {
@@ -27,7 +27,7 @@ impl Task {
             let mut tally = Tally::default();
             tally.push(text.as_bytes());
             let counted = tally.finish();
-            let head = Head::new(&counted, written, None);
+            let head = OutputHead::new(&counted, written, None);
             let content = Content::here(text.into_bytes());
             return Ok(Output {
                 name: OutputName::Message(seq),

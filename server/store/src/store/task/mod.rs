@@ -1,4 +1,4 @@
-//! One open task: its logs, what follows from them, and its view.
+//! One open task: its logs, their state, and its view.
 //!
 //! A task's lock is held while a line is written, and not while callers wait for it to become durable. It is
 //! held over a sync only where that is part of a protocol: rewrites, changes of status, checkpoints, and a view
@@ -48,10 +48,10 @@ use super::env::Env;
 use super::layout::{self, Folder};
 use super::masking;
 use context::ContextPolicy;
-use context_usage::Chosen;
+use context_usage::CounterCell;
 use inner::Inner;
 use log::TaskLog;
-use records::Records;
+use records::RecordLog;
 use view::TaskView;
 use visibility::Former;
 
@@ -62,11 +62,11 @@ pub use context_usage::ContextUsage;
 pub(crate) use create::{First, create};
 pub use follow::{LogEnds, Subscription};
 pub(crate) use fork::Fork;
-pub(crate) use lifecycle::Lifecycle;
-pub(crate) use open::Mode;
+pub(crate) use lifecycle::StatusChange;
+pub(crate) use open::OpenMode;
 pub use outline::{Outline, Part};
-use outputs::Kept;
 pub use outputs::Output;
+use outputs::TaskOutputs;
 pub(crate) use outputs::{PutFiles, bad_output};
 pub use read::{CurrentReader, FilePart, LineReader};
 pub use records::Recorded;
@@ -99,14 +99,14 @@ pub(crate) struct Task {
     /// `task_source` of its key, for those who count.
     source: Arc<str>,
     signal: Arc<Signal>,
-    counter: Chosen,
-    outputs: Kept,
+    counter: CounterCell,
+    outputs: TaskOutputs,
     inner: Mutex<Inner>,
 }
 
 /// Why a task takes no writes.
 #[derive(Debug, Clone)]
-enum Frozen {
+enum ReadOnly {
     Quarantined(String),
     NewerFormat(String),
     /// A write failed; the task has to be opened again.
@@ -122,7 +122,7 @@ impl Task {
         self.inner.lock().unwrap_or_else(|poisoned| {
             self.inner.clear_poison();
             let mut inner = poisoned.into_inner();
-            inner.frozen = Some(Frozen::Failed);
+            inner.read_only = Some(ReadOnly::Failed);
             tracing::error!(id = %self.id, "a call panicked in the task: it is opened again");
             inner
         })
@@ -137,8 +137,8 @@ impl Task {
         log.state().config.as_ref().unwrap_or(&self.metadata.config)
     }
 
-    /// Whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with
-    /// yes, the handle does not touch the task's files any more, so that they can be opened again.
+    /// Returns whether a handle is of no more use: a write failed, or the task is gone. Once this was answered with yes,
+    /// the handle does not touch the task's files any more, so that they can be opened again.
     pub(crate) fn is_spent(&self) -> bool {
         self.is_spent_locked(&mut self.lock())
     }
@@ -147,12 +147,12 @@ impl Task {
         if inner.log.is_broken() || inner.tools.is_broken() || inner.plans.is_broken() {
             self.give_up(inner, io::Error::other("an earlier write failed"));
         }
-        inner.deleted || matches!(inner.frozen, Some(Frozen::Failed | Frozen::Full))
+        inner.deleted || matches!(inner.read_only, Some(ReadOnly::Failed | ReadOnly::Full))
     }
 
     /// Takes no writes, for want of room: the handle is good for the calls that have it, and no others.
     pub(crate) fn wait_for_room(&self) {
-        self.lock().frozen.get_or_insert(Frozen::Full);
+        self.lock().read_only.get_or_insert(ReadOnly::Full);
     }
 
     /// Locks the task; fails if it was deleted since the caller found it.
@@ -171,21 +171,23 @@ impl Task {
         let id = self.id;
         self.check_there(inner)?;
         self.env.check_writable()?;
-        match &inner.frozen {
+        match &inner.read_only {
             None => Ok(()),
-            Some(Frozen::Quarantined(reason)) => Err(StoreError::Quarantined { id, reason: reason.clone() }),
-            Some(Frozen::NewerFormat(found)) => Err(StoreError::NewerFormat { id, found: found.clone() }),
-            Some(Frozen::Failed) => {
+            Some(ReadOnly::Quarantined(reason)) => {
+                Err(StoreError::Quarantined { id, reason: reason.clone() })
+            }
+            Some(ReadOnly::NewerFormat(found)) => Err(StoreError::NewerFormat { id, found: found.clone() }),
+            Some(ReadOnly::Failed) => {
                 Err(StoreError::WriteFailed { id, source: io::Error::other("an earlier write failed") })
             }
-            Some(Frozen::Full) => Err(StoreError::DiskFull { source: io::ErrorKind::StorageFull.into() }),
+            Some(ReadOnly::Full) => Err(StoreError::DiskFull { source: io::ErrorKind::StorageFull.into() }),
         }
     }
 
     /// Refuses to remove files of a task, but not for want of room.
     fn check_may_free(&self, inner: &Inner) -> Result<(), StoreError> {
-        match &inner.frozen {
-            None | Some(Frozen::Full) => self.check_there(inner).and_then(|()| self.env.check_may_free()),
+        match &inner.read_only {
+            None | Some(ReadOnly::Full) => self.check_there(inner).and_then(|()| self.env.check_may_free()),
             Some(_) => self.check_writable(inner),
         }
     }
@@ -196,7 +198,8 @@ impl Task {
         self.env.leases.admit(self.id, state.lease.as_ref(), state.lease_generation, generation, now)
     }
 
-    /// What a call with the same id was told, if there was one, and up to where it must be durable.
+    /// Returns the outcome of an earlier call with the same id, if there was one, and the length up to which the log must be
+    /// durable before it is acknowledged again.
     fn seen_before(
         &self,
         inner: &Inner,
@@ -243,7 +246,7 @@ impl Task {
         Ok(end)
     }
 
-    /// How far the log is written, and how far that has to come. A sync that somebody else makes will do.
+    /// Returns how far the log is written, and how far that has to come. A sync that somebody else makes will do.
     fn written(&self) -> (u64, Durability) {
         let inner = self.lock();
         let durability = match inner.log.durability() {
@@ -272,8 +275,8 @@ impl Task {
     /// the task again reads what is really there.
     #[expect(clippy::wildcard_enum_match_arm, reason = "kinds of I/O errors are not ours to list")]
     fn give_up(&self, inner: &mut Inner, error: io::Error) -> StoreError {
-        if !matches!(inner.frozen, Some(Frozen::Failed)) {
-            inner.frozen = Some(Frozen::Failed);
+        if !matches!(inner.read_only, Some(ReadOnly::Failed)) {
+            inner.read_only = Some(ReadOnly::Failed);
             inner.log.cut_back_if_broken(&error);
             for log in inner.tools.writer.iter_mut().chain(inner.plans.writer.iter_mut()) {
                 if log.is_broken() {
@@ -303,10 +306,10 @@ impl Task {
         self.give_up(&mut self.lock(), error)
     }
 
-    /// How full the context is.
+    /// Returns how full the context is.
     fn pressure(&self, inner: &mut Inner) -> Pressure {
         let tokens = inner.view_tokens().saturating_add(inner.tools_tokens());
-        self.whole_pressure(inner, inner.tally().told(tokens), inner.context.policy())
+        self.whole_pressure(inner, inner.tally().calibrated(tokens), inner.context.policy())
     }
 
     /// Refuses what would make the task or the store larger than it may be. What is in the view is there twice.
@@ -330,7 +333,7 @@ impl Task {
         Ok(())
     }
 
-    /// Whether the log has grown enough since the last checkpoint.
+    /// Returns whether the log has grown enough since the last checkpoint.
     fn is_checkpoint_due(&self, inner: &Inner) -> bool {
         inner.log.since_checkpoint() >= self.env.options.checkpoint_bytes
     }
@@ -338,7 +341,7 @@ impl Task {
     /// Writes a checkpoint that was due when somebody looked.
     fn checkpoint_now(&self) {
         let mut inner = self.lock();
-        if inner.frozen.is_none() && !inner.deleted {
+        if inner.read_only.is_none() && !inner.deleted {
             self.checkpoint_if_due(&mut inner);
         }
     }
@@ -363,7 +366,7 @@ impl Task {
         checkpoint.boot_id.clone_from(&self.env.boot_id);
         let view = inner.view.checkpoint(&self.env.boot_id, inner.log.state(), clean);
         checkpoint.view = view.map_err(failed("syncing the view"))?;
-        let mark = |records: &mut Records| -> Result<RecordMark, StoreError> {
+        let mark = |records: &mut RecordLog| -> Result<RecordMark, StoreError> {
             records.sync().map_err(failed("syncing records"))?;
             Ok(RecordMark { len: records.len(), state: records.state.clone() })
         };
@@ -380,7 +383,7 @@ impl Task {
         let mut inner = self.lock();
         self.close_locked(&mut inner);
         // Under the same lock: nobody may write in between.
-        inner.frozen.get_or_insert(Frozen::Failed);
+        inner.read_only.get_or_insert(ReadOnly::Failed);
     }
 
     /// Closes the task in an orderly way, so that opening it again reads no more than its checkpoint.
@@ -391,7 +394,7 @@ impl Task {
     fn close_locked(&self, inner: &mut Inner) {
         let settled = inner.log.folder() == Folder::of(inner.log.state().status);
         let unused = !inner.changed && !inner.dirty && settled;
-        if unused || inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some() {
+        if unused || inner.deleted || inner.read_only.is_some() || self.env.read_only().is_some() {
             return;
         }
         let closed = self.sync(inner).and_then(|()| {

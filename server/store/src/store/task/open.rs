@@ -7,14 +7,14 @@ use chrono::{DateTime, Utc};
 
 use crate::infra::fs::{File, Open, StorePath};
 use crate::log::{
-    Damage, DamageNote, FORMAT_VERSION, Forward, Index, Line, LogKind, LogState, LogWriter, Signal, Verdict,
-    check_tail, read_exact_at,
+    Damage, DamageNote, FORMAT_VERSION, Forward, Index, Line, LogKind, LogState, LogWriter, Signal,
+    TailVerdict, check_tail, read_exact_at,
 };
 use crate::model::{StoreError, TaskId};
 
-use super::context_usage::{Chosen, chosen};
-use super::records::Records;
-use super::{ContextPolicy, Frozen, Inner, Task, TaskLog, TaskView};
+use super::context_usage::{CounterCell, chosen};
+use super::records::RecordLog;
+use super::{ContextPolicy, Inner, ReadOnly, Task, TaskLog, TaskView};
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;
@@ -25,7 +25,7 @@ const MAX_NOTE_BYTES: u64 = 1 << 20;
 
 /// What opening a task may do to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum OpenMode {
     /// Cut torn tails, sync; refuse a log that is damaged where it was durable.
     Write,
     /// Change nothing; show a damaged log up to the damage.
@@ -34,14 +34,19 @@ pub(crate) enum Mode {
 
 impl Task {
     /// Opens the task that is in a folder.
-    pub(crate) fn open(env: &Arc<Env>, id: TaskId, folder: Folder, mode: Mode) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        env: &Arc<Env>,
+        id: TaskId,
+        folder: Folder,
+        mode: OpenMode,
+    ) -> Result<Self, StoreError> {
         let dir = folder.task(id);
         let metadata = if folder == Folder::Quarantine {
             metadata::for_quarantined(env, &dir, id, || begun_at(env, &dir))
         } else {
             metadata::read(env, &dir, id)?
         };
-        if metadata.format_version > FORMAT_VERSION && mode == Mode::Write {
+        if metadata.format_version > FORMAT_VERSION && mode == OpenMode::Write {
             let found = format!("format {}", metadata.format_version);
             return Err(StoreError::NewerFormat { id, found });
         }
@@ -68,16 +73,17 @@ impl Task {
             None if folder == Folder::Quarantine => Some(quarantine_note(env, &dir)),
             damage => damage,
         };
-        let frozen = frozen(damage, &state, metadata.format_version, folder, &dir);
+        let read_only = read_only(damage, &state, metadata.format_version, folder, &dir);
         let config = state.config.as_ref().unwrap_or(&metadata.config);
-        let counter = Chosen::new(chosen(env, config));
+        let counter = CounterCell::new(chosen(env, config));
         let durability = config.durability.unwrap_or(env.options.durability);
         let context = ContextPolicy::new(config, &env.options.compression);
         let notes = DamageNote::new(&env.damage, id);
         let mut log = TaskLog::new(id, folder, writer, state, index, durability, notes);
         log.note_checkpoint(checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.log_len).min(log.len()));
         let view = TaskView::of_checkpoint(checkpoint.and_then(|checkpoint| checkpoint.view));
-        let inner = Inner::new(log, tools, plans, view, context, metadata.inherited_from.is_some(), frozen);
+        let inner =
+            Inner::new(log, tools, plans, view, context, metadata.inherited_from.is_some(), read_only);
         Ok(Self {
             id,
             counter,
@@ -85,29 +91,29 @@ impl Task {
             source: metadata.task_key.task_source.as_str().into(),
             metadata,
             signal: Arc::clone(&signal),
-            outputs: super::Kept::default(),
+            outputs: super::TaskOutputs::default(),
             inner: Mutex::new(inner),
         })
     }
 }
 
 /// Returns why a task takes no writes, if it takes none.
-fn frozen(
+fn read_only(
     damage: Option<String>,
     state: &LogState,
     format_version: u32,
     folder: Folder,
     dir: &StorePath,
-) -> Option<Frozen> {
+) -> Option<ReadOnly> {
     match (damage, &state.unknown_event, format_version) {
-        (Some(damage), ..) => Some(Frozen::Quarantined(damage)),
+        (Some(damage), ..) => Some(ReadOnly::Quarantined(damage)),
         // Its log may be whole: the same id twice, for example. It stays as it was found.
         (None, ..) if folder == Folder::Quarantine => {
-            Some(Frozen::Quarantined(format!("see {}", dir.join(layout::QUARANTINE_NOTE))))
+            Some(ReadOnly::Quarantined(format!("see {}", dir.join(layout::QUARANTINE_NOTE))))
         }
-        (None, Some(event), _) => Some(Frozen::NewerFormat(format!("event {event}"))),
+        (None, Some(event), _) => Some(ReadOnly::NewerFormat(format!("event {event}"))),
         (None, None, version) if version > FORMAT_VERSION => {
-            Some(Frozen::NewerFormat(format!("format {version}")))
+            Some(ReadOnly::NewerFormat(format!("format {version}")))
         }
         (None, None, _) => None,
     }
@@ -120,7 +126,7 @@ fn begun_at(env: &Env, dir: &StorePath) -> Option<DateTime<Utc>> {
     Forward::new(file, 0, len).next().ok()??.line(LogKind::Messages).ok()?.time()
 }
 
-/// Why a task is in quarantine, as it was written down then.
+/// Reads why a task is in quarantine.
 fn quarantine_note(env: &Env, dir: &StorePath) -> String {
     #[derive(serde::Deserialize)]
     struct Note {
@@ -136,7 +142,7 @@ fn quarantine_note(env: &Env, dir: &StorePath) -> String {
 struct Opener<'a> {
     env: &'a Arc<Env>,
     dir: &'a StorePath,
-    mode: Mode,
+    mode: OpenMode,
     signal: &'a Arc<Signal>,
     /// The first damage that was found and could not be mended.
     damage: Option<String>,
@@ -151,7 +157,7 @@ impl Opener<'_> {
     ) -> Result<(LogWriter, LogState, Option<Index>), StoreError> {
         let fs = self.env.fs.as_ref();
         let path = self.dir.join(layout::MESSAGES);
-        let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
+        let how = if self.mode == OpenMode::Write { Open::Write } else { Open::Read };
         let file = match fs.open(&path, how) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -162,14 +168,14 @@ impl Opener<'_> {
         let index = self.index(checkpoint)?;
         // Without the index that belongs to it, a checkpoint would leave the first part of the log unindexed.
         let known = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
-        let checkpoint = checkpoint.filter(|_| index.is_some() || self.mode == Mode::Look);
+        let checkpoint = checkpoint.filter(|_| index.is_some() || self.mode == OpenMode::Look);
         let mut index = match index {
-            None if self.mode == Mode::Write => Some(self.new_index()?),
+            None if self.mode == OpenMode::Write => Some(self.new_index()?),
             index => index,
         };
         let mut state = checkpoint.map_or_else(LogState::default, |checkpoint| checkpoint.state.clone());
         let from = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
-        let writes = self.mode == Mode::Write;
+        let writes = self.mode == OpenMode::Write;
         let (durable, end) = {
             let mut take = |offset, end, line: &Line<'_>| {
                 let row = state.row_at(offset);
@@ -195,11 +201,11 @@ impl Opener<'_> {
         Ok((LogWriter::new(LogKind::Messages, file, end, Arc::clone(self.signal)), state, index))
     }
 
-    fn records(&mut self, kind: LogKind, mark: Option<&RecordMark>) -> Result<Records, StoreError> {
-        let mut records = Records::new(kind, self.signal);
+    fn records(&mut self, kind: LogKind, mark: Option<&RecordMark>) -> Result<RecordLog, StoreError> {
+        let mut records = RecordLog::new(kind, self.signal);
         let path = self.dir.join(records.file_name());
         let known = mark.map_or(0, |mark| mark.len);
-        let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
+        let how = if self.mode == OpenMode::Write { Open::Write } else { Open::Read };
         let file = match self.env.fs.open(&path, how) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound && known == 0 => return Ok(records),
@@ -219,7 +225,7 @@ impl Opener<'_> {
         let durable = known.max(state.durable_to);
         self.cut(&path, &file)?;
         self.make_durable(&path, &file, durable, end)?;
-        if durable == 0 && self.mode == Mode::Write {
+        if durable == 0 && self.mode == OpenMode::Write {
             // Nothing says that the file's name was ever synced.
             let synced = self.env.fs.sync_dir(self.dir);
             synced.map_err(|error| StoreError::io(format!("syncing {}", self.dir), error))?;
@@ -263,8 +269,8 @@ impl Opener<'_> {
                 Err(bad) => {
                     let damage = Damage { offset, problem: bad.to_string() };
                     match check_tail(kind, file, offset, len, durable).map_err(failed)? {
-                        Verdict::Acknowledged => self.unmendable(path, &damage)?,
-                        Verdict::Cut => self.torn = Some((damage, len)),
+                        TailVerdict::Acknowledged => self.unmendable(path, &damage)?,
+                        TailVerdict::Cut => self.torn = Some((damage, len)),
                     }
                     return Ok(offset);
                 }
@@ -275,7 +281,7 @@ impl Opener<'_> {
 
     fn unmendable(&mut self, path: &StorePath, damage: &Damage) -> Result<(), StoreError> {
         let error = damaged(path, damage);
-        if self.mode == Mode::Write {
+        if self.mode == OpenMode::Write {
             return Err(error);
         }
         self.damage.get_or_insert(error.to_string());
@@ -284,7 +290,8 @@ impl Opener<'_> {
 
     /// Saves the tail that was never acknowledged, then cuts it off.
     fn cut(&mut self, path: &StorePath, file: &Arc<dyn File>) -> Result<(), StoreError> {
-        let Some((Damage { offset, problem }, len)) = self.torn.take().filter(|_| self.mode == Mode::Write)
+        let Some((Damage { offset, problem }, len)) =
+            self.torn.take().filter(|_| self.mode == OpenMode::Write)
         else {
             return Ok(());
         };
@@ -316,8 +323,8 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// What can be read need not be on disk: after a failed sync the kernel may call lost pages clean. So what
-    /// lies above the last mark is written again, in place, and synced.
+    /// Writes the lines above the last durable mark again, in place, and syncs them: after a failed sync the kernel may call
+    /// lost pages clean, so bytes that can be read need not be on disk.
     fn make_durable(
         &self,
         path: &StorePath,
@@ -325,7 +332,7 @@ impl Opener<'_> {
         durable: u64,
         end: u64,
     ) -> Result<(), StoreError> {
-        if durable >= end || self.mode == Mode::Look {
+        if durable >= end || self.mode == OpenMode::Look {
             return Ok(());
         }
         let failed = |error| StoreError::io(format!("syncing {path}"), error);
@@ -336,7 +343,7 @@ impl Opener<'_> {
     fn index(&self, checkpoint: Option<&Checkpoint>) -> Result<Option<Index>, StoreError> {
         let Some(checkpoint) = checkpoint else { return Ok(None) };
         let path = self.dir.join(layout::INDEX);
-        let how = if self.mode == Mode::Write { Open::Write } else { Open::Read };
+        let how = if self.mode == OpenMode::Write { Open::Write } else { Open::Read };
         let trusted = checkpoint.clean || checkpoint.boot_id == self.env.boot_id;
         match self.env.fs.open(&path, how).and_then(|file| Index::open(file, checkpoint.index_rows, trusted))
         {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
 
-use crate::log::{Seen, Source, Walk};
+use crate::log::{LogSource, ViewMessage, ViewWalk};
 use crate::model::{Calibration, Literal, Rewrite, Segment, StoreError, TokenCounter};
 
 use super::{Inner, NewView, Task};
@@ -46,14 +46,14 @@ pub struct Outline {
     pub taken_at: DateTime<Utc>,
     /// Set when whoever looks is to stop.
     pub stop: Arc<AtomicBool>,
-    pub(super) source: Source,
+    pub(super) source: LogSource,
     pub(super) newest: Option<Rewrite>,
     /// Bytes of the view and of what is beside it, which is sent too, to providers that take it.
     pub(super) view_bytes: u64,
 }
 
 impl Outline {
-    /// What the model is told so many tokens of another view are, with the tools: nothing was reported of that yet.
+    /// Returns counted tokens of another view, with the tools, as the model counts them. Nothing was reported on that view yet.
     pub fn told(&self, counted: u64) -> u64 {
         self.calibration.apply(counted.saturating_add(self.tools_tokens))
     }
@@ -95,8 +95,8 @@ pub enum Part {
 
 impl Outline {
     /// Calls `take` with each message, in order. Can be done as often as need be.
-    pub fn each(&self, take: &mut dyn FnMut(&Seen<'_>)) -> Result<(), StoreError> {
-        let mut walk = Walk::new(self.source.clone(), self.newest.clone(), self.last_seq);
+    pub fn each(&self, take: &mut dyn FnMut(&ViewMessage<'_>)) -> Result<(), StoreError> {
+        let mut walk = ViewWalk::new(self.source.clone(), self.newest.clone(), self.last_seq);
         while walk.step(&mut *take)? {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(StoreError::io("looking through a view", io::ErrorKind::Interrupted.into()));
@@ -106,8 +106,8 @@ impl Outline {
     }
 
     /// A walk over the log that has not begun: for messages as they are there, whatever the view makes of them.
-    pub fn log(&self) -> Walk {
-        Walk::behind(self.source.clone(), 1, 0)
+    pub fn log(&self) -> ViewWalk {
+        ViewWalk::behind(self.source.clone(), 1, 0)
     }
 
     /// The last message that the newest rewrite speaks for.
@@ -135,7 +135,7 @@ impl Task {
             tokens,
             output_tokens: view.map_or(0, |view| view.output_tokens),
             tools_tokens,
-            present: inner.tally().told(tokens.saturating_add(tools_tokens)),
+            present: inner.tally().calibrated(tokens.saturating_add(tools_tokens)),
             calibration: inner.log.state().tally.calibration,
             messages: view.map_or(0, |view| view.lines),
             message_tokens: inner.log.state().tally.message_tokens,
@@ -173,7 +173,7 @@ impl Places {
         Self { segments, rest: (place, newest.map_or(0, |newest| newest.covers) + 1), last_seq }
     }
 
-    /// What stands at some places, as segments.
+    /// Returns what stands at some places, as segments.
     fn take(&self, places: &Range<u64>, trim: bool, segments: &mut Vec<Segment>) {
         let first = self.segments.partition_point(|(place, _)| *place <= places.start).saturating_sub(1);
         for (place, segment) in self.segments.iter().skip(first) {

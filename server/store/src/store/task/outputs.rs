@@ -10,16 +10,18 @@ use std::sync::{Arc, Mutex};
 
 use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath};
 use crate::model::{StoreError, TaskId};
-use crate::outputs::{Content, Counted, Entry, Head, Meta, OutputId, OutputName, Written, pack, put_names};
+use crate::outputs::{
+    Content, Counted, Entry, Meta, OutputHead, OutputId, OutputName, Written, pack, put_names,
+};
 
 use super::{Caller, Inner, Task};
 use crate::store::env::{Env, lock};
 use crate::store::files;
 use crate::store::layout;
 
-/// What a task knows of its outputs.
+/// The outputs of an open task, as far as they are in memory.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct TaskOutputs {
     /// Held by whoever puts an output in place, packs or removes one.
     pub(super) turn: Mutex<()>,
     /// Their bytes, once they were counted.
@@ -35,7 +37,7 @@ pub(super) struct Kept {
 }
 
 /// The files of outputs are being changed; counted when this is dropped, however it ended.
-pub(super) struct Changing<'a>(&'a Kept);
+pub(super) struct Changing<'a>(&'a TaskOutputs);
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
@@ -46,12 +48,12 @@ impl Drop for Changing<'_> {
 /// Refs that are remembered at most. Of a task with more, each page is read from the directory.
 const MAX_LISTED: usize = 1 << 16;
 
-impl Kept {
+impl TaskOutputs {
     pub(super) fn changing(&self) -> Changing<'_> {
         Changing(self)
     }
 
-    /// Whether a log is about to name an output.
+    /// Returns whether a log is about to name an output.
     pub(super) fn is_being_named(&self, id: OutputId) -> bool {
         lock(&self.naming).contains(&id)
     }
@@ -84,7 +86,7 @@ pub(crate) struct PutFiles {
 
 impl PutFiles {
     /// Writes what is known of an output; answers how many bytes that takes.
-    pub(super) fn write_meta(&self, head: &Head, counted: &Counted) -> io::Result<u64> {
+    pub(super) fn write_meta(&self, head: &OutputHead, counted: &Counted) -> io::Result<u64> {
         let bytes = head.file(counted)?;
         self.meta.write_all_at(&bytes, 0)?;
         self.meta.sync_data()?;
@@ -200,7 +202,7 @@ impl Task {
         written: Written,
         caller: &Caller,
         beside: usize,
-    ) -> Result<Head, StoreError> {
+    ) -> Result<OutputHead, StoreError> {
         let fs = self.env.fs.as_ref();
         let _turn = lock(&self.outputs.turn);
         let found = {
@@ -217,7 +219,7 @@ impl Task {
             let same = content.count().is_ok_and(|there| there.hash == counted.hash);
             same.then_some((content, meta))
         });
-        let head = Head::new(
+        let head = OutputHead::new(
             counted,
             written,
             found.as_ref().and_then(|(_, meta)| meta.as_ref()).map(|meta| &meta.head),
@@ -325,12 +327,12 @@ impl Task {
         Ok(Output { name: id.into(), content, meta })
     }
 
-    /// What can be told of an output from its bytes alone, which are what was put.
+    /// Returns what can be told of an output from its bytes alone, which are what was put.
     pub(super) fn count_again(
         &self,
         content: &mut Content,
         id: OutputId,
-    ) -> Result<(Counted, Head), StoreError> {
+    ) -> Result<(Counted, OutputHead), StoreError> {
         let counted = content.count().map_err(|error| self.bad_output(id, error))?;
         if !id.is_of(&counted.hash) {
             let problem = "its hash is another than its name".to_owned();
@@ -339,7 +341,7 @@ impl Task {
         let media_type = if counted.is_text { "text/plain" } else { "application/octet-stream" }.to_owned();
         let at = self.env.clock.now();
         let written = Written { media_type, tool_name: String::new(), tool_call_id: String::new(), at };
-        let head = Head::new(&counted, written, None);
+        let head = OutputHead::new(&counted, written, None);
         Ok((counted, head))
     }
 
@@ -424,7 +426,7 @@ impl Task {
         Ok(bytes)
     }
 
-    /// What is being put is counted when it has its place.
+    /// Returns the bytes of all outputs that have their place.
     fn measure_outputs(&self, dir: &StorePath) -> io::Result<u64> {
         let fs = self.env.fs.as_ref();
         let mut bytes = 0;
@@ -465,7 +467,7 @@ impl Task {
     }
 }
 
-/// Why an output could not be read.
+/// Returns why an output could not be read.
 pub(crate) fn bad_output(id: TaskId, output: OutputName, error: io::Error) -> StoreError {
     if is_damage(&error) {
         return StoreError::OutputDamaged { id, output: output.to_string(), problem: error.to_string() };
@@ -473,7 +475,7 @@ pub(crate) fn bad_output(id: TaskId, output: OutputName, error: io::Error) -> St
     StoreError::io(format!("reading output {output}"), error)
 }
 
-/// Whether bytes are not what they were.
+/// Returns whether bytes are not what they were.
 fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
 }

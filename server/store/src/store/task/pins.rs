@@ -15,13 +15,13 @@ const MOST_RESULTS: u64 = 4096;
 
 /// How a view has a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Has {
+enum Presence {
     Not,
     Smaller,
     Whole,
 }
 
-impl Has {
+impl Presence {
     fn of(rewrite: Option<&Rewrite>, seq: u64) -> Self {
         let Some(rewrite) = rewrite.filter(|rewrite| seq <= rewrite.covers) else { return Self::Whole };
         let has = |segment: &Segment| match segment {
@@ -42,13 +42,13 @@ impl Has {
 impl Task {
     /// Refuses to pin a message that is not in the view: a pin keeps what is there, and brings nothing back.
     pub(super) fn check_in_view(&self, inner: &Inner, seq: u64) -> Result<(), StoreError> {
-        if Has::of(inner.log.newest_rewrite()?.as_ref(), seq) == Has::Not {
+        if Presence::of(inner.log.newest_rewrite()?.as_ref(), seq) == Presence::Not {
             return Err(StoreError::NotInView { id: self.id, seq });
         }
         Ok(())
     }
 
-    /// Whether a rewrite has every message that was pinned since `known` as the view has it now.
+    /// Returns whether a rewrite has every message that was pinned since `known` as the view has it now.
     pub(super) fn keeps_new_pins(
         &self,
         inner: &Inner,
@@ -60,7 +60,7 @@ impl Task {
             return Ok(true);
         }
         let newest = inner.log.newest_rewrite()?;
-        Ok(new.all(|seq| Has::of(Some(rewrite), seq) >= Has::of(newest.as_ref(), seq)))
+        Ok(new.all(|seq| Presence::of(Some(rewrite), seq) >= Presence::of(newest.as_ref(), seq)))
     }
 
     /// Refuses one more pin that there is no room for; `tokens` are those of its group, as far as that is there.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::infra::fs::{File, StorePath};
 use crate::log::{
-    Backward, BadLine, DamageNote, Fold, Forward, Head, Line, LogKind, LogState, RecordState, Source,
+    Backward, BadLine, DamageNote, Fold, Forward, Head, Line, LogKind, LogSource, LogState, RecordState,
 };
 use crate::model::{InvalidField, Plan, Rewrite, StoreError};
 
@@ -27,13 +27,13 @@ pub struct CurrentReader {
     /// Its length.
     pub total_bytes: u64,
     offset: u64,
-    bytes: Bytes,
+    bytes: ViewBytes,
     /// What it is read from, for errors.
     path: String,
 }
 
 #[derive(Debug)]
-enum Bytes {
+enum ViewBytes {
     File(Arc<dyn File>),
     /// Where nothing can be written, the log is folded as it is read.
     Folded {
@@ -47,7 +47,7 @@ impl CurrentReader {
     /// Largest chunk, whatever is asked for.
     pub const MAX_CHUNK_BYTES: usize = 4 << 20;
 
-    /// Where the next chunk begins.
+    /// Returns where the next chunk begins.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -64,7 +64,7 @@ impl CurrentReader {
 
     /// The same as [`Self::read`] if the bytes are in memory already; none if the disk would have to be waited for.
     pub fn read_cached(&mut self, chunk: &mut Vec<u8>, max: usize) -> Option<Result<bool, StoreError>> {
-        let Bytes::File(file) = &self.bytes else { return None };
+        let ViewBytes::File(file) = &self.bytes else { return None };
         chunk.clear();
         chunk.resize(self.next_len(max), 0);
         if chunk.is_empty() {
@@ -92,7 +92,7 @@ impl CurrentReader {
             return Ok(false);
         }
         match &mut self.bytes {
-            Bytes::File(file) => {
+            ViewBytes::File(file) => {
                 chunk.resize(want, 0);
                 let failed = |error| StoreError::io(format!("reading {}", self.path), error);
                 let read = file.read_at(chunk, self.offset).map_err(failed)?;
@@ -101,7 +101,7 @@ impl CurrentReader {
                 }
                 chunk.truncate(read);
             }
-            Bytes::Folded { fold, ready, passed } => {
+            ViewBytes::Folded { fold, ready, passed } => {
                 let mut aside = Vec::new();
                 loop {
                     // What lies before the offset is folded too, but not kept.
@@ -153,7 +153,7 @@ impl LineReader {
         self
     }
 
-    /// Where the next line begins, in bytes from the beginning of the log.
+    /// Returns where the next line begins, in bytes from the beginning of the log.
     pub fn position(&self) -> u64 {
         self.lines.as_ref().map_or(0, Forward::position)
     }
@@ -206,7 +206,7 @@ impl Task {
                 last_seq,
                 total_bytes: inner.readers.snapshot().view_len,
                 offset: 0,
-                bytes: Bytes::File(Arc::clone(files.file())),
+                bytes: ViewBytes::File(Arc::clone(files.file())),
                 path: inner.log.path(layout::CURRENT).to_string(),
             });
         }
@@ -217,7 +217,12 @@ impl Task {
     }
 
     /// Folds into a file without a name and reads that; where nothing can be written, folds while reading.
-    fn folded(&self, source: Source, rewrite: Option<Rewrite>, to: u64) -> Result<CurrentReader, StoreError> {
+    fn folded(
+        &self,
+        source: LogSource,
+        rewrite: Option<Rewrite>,
+        to: u64,
+    ) -> Result<CurrentReader, StoreError> {
         let generation = rewrite.as_ref().map_or(0, |rewrite| rewrite.ordinal);
         let path = format!("a view of {}", source.path);
         let reader = |bytes, total_bytes| CurrentReader {
@@ -231,11 +236,11 @@ impl Task {
         if self.env.read_only().is_none()
             && let Ok((file, len)) = self.spool(Fold::new(source.clone(), rewrite.clone(), to))
         {
-            return Ok(reader(Bytes::File(file), len));
+            return Ok(reader(ViewBytes::File(file), len));
         }
         let counted = count_view(Fold::new(source.clone(), rewrite.clone(), to))?;
         let fold = Box::new(Fold::new(source, rewrite, to));
-        Ok(reader(Bytes::Folded { fold, ready: Vec::new(), passed: 0 }, counted.len))
+        Ok(reader(ViewBytes::Folded { fold, ready: Vec::new(), passed: 0 }, counted.len))
     }
 
     fn spool(&self, mut fold: Fold) -> Result<(Arc<dyn File>, u64), StoreError> {
@@ -311,14 +316,14 @@ impl Task {
         Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().readers.snapshot().last_seq })
     }
 
-    /// Whether a message is pinned.
+    /// Returns whether a message is pinned.
     pub(crate) fn is_pinned(&self, seq: u64) -> Result<bool, StoreError> {
         let mut inner = self.lock_existing()?;
         inner.advance();
         Ok(inner.readers.pins(&inner.log.state().pins).contains(&seq))
     }
 
-    /// Records of `tools.jsonl` or `planning.jsonl`.
+    /// RecordLog of `tools.jsonl` or `planning.jsonl`.
     pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> Result<LineReader, StoreError> {
         let mut inner = self.lock_existing()?;
         let end = self.records_end(&mut inner, kind);
@@ -364,7 +369,7 @@ impl Task {
 }
 
 impl Task {
-    /// Whether it was not deleted.
+    /// Returns whether it was not deleted.
     pub(crate) fn is_there(&self) -> bool {
         self.check_there(&self.lock()).is_ok()
     }

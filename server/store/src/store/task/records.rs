@@ -14,7 +14,7 @@ use super::visibility::{RecordSnapshot, Visibility};
 use super::{Caller, Inner, Task};
 use crate::store::{layout, masking};
 
-/// What recording something is told.
+/// The outcome of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recorded {
     /// Its number.
@@ -27,7 +27,7 @@ pub struct Recorded {
 
 /// One of the two logs.
 #[derive(Debug)]
-pub(super) struct Records {
+pub(super) struct RecordLog {
     pub(super) kind: LogKind,
     pub(super) writer: Option<LogWriter>,
     pub(super) state: RecordState,
@@ -35,7 +35,7 @@ pub(super) struct Records {
     signal: Arc<Signal>,
 }
 
-impl Records {
+impl RecordLog {
     /// A log that has no line yet.
     pub(super) fn new(kind: LogKind, signal: &Arc<Signal>) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Records {
 }
 
 impl Task {
-    /// Records a tool call.
+    /// RecordLog a tool call.
     pub(crate) fn record_tool_call(&self, call: &ToolCall, caller: &Caller) -> Result<Recorded, StoreError> {
         call.validate()?;
         let mut masked = MaskCounts::default();
@@ -128,7 +128,7 @@ impl Task {
         self.record(LogKind::Plans, &body, caller, masked)
     }
 
-    /// Whether a call with this id was recorded.
+    /// Returns whether a call with this id was recorded.
     pub(crate) fn has_recorded(&self, request_id: &RequestId) -> bool {
         let inner = self.lock();
         inner.tools.state.requests.get(request_id).is_some_and(|seen| seen.end <= inner.tools.len())

@@ -35,14 +35,14 @@ pub struct NewRewrite {
     pub reason: String,
     /// What the view is to consist of.
     pub segments: Vec<Segment>,
-    /// Records of its summaries, in the order of the literals of that kind. The store gives the ids.
+    /// RecordLog of its summaries, in the order of the literals of that kind. The store gives the ids.
     pub summaries: Vec<SummaryRecord>,
 }
 
 /// The one rewrite of a task that may be in flight; over when this is dropped.
-struct InFlight<'a>(&'a Task);
+struct RewriteGuard<'a>(&'a Task);
 
-impl InFlight<'_> {
+impl RewriteGuard<'_> {
     /// Ends it under the lock that shows its outcome: whoever sees that may begin the next one.
     fn end(self, inner: &mut Inner) {
         inner.rewriting = false;
@@ -50,14 +50,14 @@ impl InFlight<'_> {
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for RewriteGuard<'_> {
     fn drop(&mut self) {
         self.0.lock().rewriting = false;
     }
 }
 
 /// What is decided when a rewrite begins.
-struct Plan {
+struct PendingRewrite {
     rewrite: Rewrite,
     fold: Fold,
     /// How much of the log is folded.
@@ -163,7 +163,7 @@ impl Task {
             inner.rewriting = true;
             planned
         };
-        let in_flight = InFlight(self);
+        let in_flight = RewriteGuard(self);
         let plan = self.build(begun)?;
         self.publish(plan, caller, digest, in_flight)
     }
@@ -298,7 +298,7 @@ impl Task {
         inner: &mut Inner,
         rewrite: Rewrite,
         pins: Option<&BTreeSet<u64>>,
-    ) -> Result<Plan, StoreError> {
+    ) -> Result<PendingRewrite, StoreError> {
         rewrite.validate()?;
         let bytes = rewrite.body().len();
         if bytes > Rewrite::MAX_BYTES - 1024 {
@@ -311,11 +311,17 @@ impl Task {
             .map_err(|error| StoreError::io("writing a view", error))?;
         let folded = inner.log.len();
         let pins = pins.unwrap_or(&inner.log.state().pins).clone();
-        Ok(Plan { pins, fold: Fold::new(source, Some(rewrite.clone()), last_seq), folded, rewrite, writer })
+        Ok(PendingRewrite {
+            pins,
+            fold: Fold::new(source, Some(rewrite.clone()), last_seq),
+            folded,
+            rewrite,
+            writer,
+        })
     }
 
     /// Folds without the lock, then what arrived meanwhile, until little is left.
-    fn build(&self, mut plan: Plan) -> Result<Plan, StoreError> {
+    fn build(&self, mut plan: PendingRewrite) -> Result<PendingRewrite, StoreError> {
         const LITTLE: u64 = 256 << 10;
         // Writers that are faster than the fold must not keep it from ending.
         const ROUNDS: usize = 8;
@@ -352,10 +358,10 @@ impl Task {
     /// Under the lock: folds the rest, writes and syncs the event, which is the commit, and renames.
     fn publish(
         &self,
-        mut plan: Plan,
+        mut plan: PendingRewrite,
         caller: &Caller,
         digest: Digest,
-        in_flight: InFlight<'_>,
+        in_flight: RewriteGuard<'_>,
     ) -> Result<u64, StoreError> {
         let fs = self.env.fs.as_ref();
         let mut inner = self.lock();
@@ -384,7 +390,7 @@ impl Task {
     fn commit(
         &self,
         inner: &mut Inner,
-        plan: &mut Plan,
+        plan: &mut PendingRewrite,
         caller: &Caller,
         digest: Digest,
     ) -> Result<(), StoreError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Task;
 use super::read::FilePart;
-use crate::log::{Fold, Forward, Found, Source};
+use crate::log::{Fold, Forward, LogSource, ScannedLine};
 use crate::model::json::field;
 use crate::model::{Rewrite, StoreError, TaskConfig};
 use crate::render::{ViewLine, ViewSource};
@@ -20,18 +20,18 @@ pub struct ViewSnapshot {
     pub last_seq: u64,
     /// The configuration of the task.
     pub config: TaskConfig,
-    from: From,
+    from: SnapshotSource,
 }
 
 #[derive(Debug, Clone)]
-enum From {
+enum SnapshotSource {
     Files {
         view: FilePart,
         extra: Option<FilePart>,
     },
     /// Where nothing can be written, the log is folded as it is read.
     Log {
-        source: Source,
+        source: LogSource,
         rewrite: Option<Box<Rewrite>>,
     },
 }
@@ -40,13 +40,13 @@ impl ViewSnapshot {
     /// Its lines, from the first.
     pub fn lines(&self) -> ViewLines {
         let reader = match &self.from {
-            From::Files { view, extra } => {
+            SnapshotSource::Files { view, extra } => {
                 let open = |(file, len): &FilePart| Forward::new(Arc::clone(file), 0, *len);
-                Reader::Files { view: open(view), extra: extra.as_ref().map(open) }
+                ViewReader::Files { view: open(view), extra: extra.as_ref().map(open) }
             }
-            From::Log { source, rewrite } => {
+            SnapshotSource::Log { source, rewrite } => {
                 let rewrite = rewrite.as_deref().cloned();
-                Reader::Fold {
+                ViewReader::Fold {
                     fold: Box::new(Fold::new(source.clone(), rewrite, self.last_seq)),
                     view: Unread::default(),
                     extra: Unread::default(),
@@ -60,7 +60,7 @@ impl ViewSnapshot {
 /// The lines of a view.
 #[derive(Debug)]
 pub struct ViewLines {
-    reader: Reader,
+    reader: ViewReader,
     line: Vec<u8>,
     /// How many lines were read.
     number: u64,
@@ -70,7 +70,7 @@ pub struct ViewLines {
 }
 
 #[derive(Debug)]
-enum Reader {
+enum ViewReader {
     Files { view: Forward, extra: Option<Forward> },
     Fold { fold: Box<Fold>, view: Unread, extra: Unread },
 }
@@ -102,7 +102,7 @@ impl Unread {
 /// Copies the next line of a file; false at the end.
 fn read(path: &str, lines: &mut Forward, line: &mut Vec<u8>) -> Result<bool, StoreError> {
     let found = lines.next().map_err(|error| StoreError::io(format!("reading {path}"), error))?;
-    let Some(Found { offset, bytes, .. }) = found else { return Ok(false) };
+    let Some(ScannedLine { offset, bytes, .. }) = found else { return Ok(false) };
     let damaged = |problem: String| StoreError::Damaged { path: path.to_owned(), offset, problem };
     line.extend_from_slice(bytes.map_err(|bad| damaged(bad.to_string()))?);
     Ok(true)
@@ -113,8 +113,8 @@ impl ViewLines {
     fn read_line(&mut self) -> Result<bool, StoreError> {
         self.line.clear();
         match &mut self.reader {
-            Reader::Files { view, .. } => read(&layout::CURRENT.to_string(), view, &mut self.line),
-            Reader::Fold { fold, view, extra } => {
+            ViewReader::Files { view, .. } => read(&layout::CURRENT.to_string(), view, &mut self.line),
+            ViewReader::Fold { fold, view, extra } => {
                 while !view.take(&mut self.line) {
                     // What is beside the lines that were taken was taken with them.
                     if !fold.step(&mut view.bytes, &mut extra.bytes)? {
@@ -130,11 +130,11 @@ impl ViewLines {
     fn read_extra(&mut self) -> Result<(), StoreError> {
         self.extra.clear();
         let there = match &mut self.reader {
-            Reader::Files { extra: Some(extra), .. } => {
+            ViewReader::Files { extra: Some(extra), .. } => {
                 read(&layout::EXTRA.to_string(), extra, &mut self.extra)?
             }
-            Reader::Files { extra: None, .. } => false,
-            Reader::Fold { extra, .. } => extra.take(&mut self.extra),
+            ViewReader::Files { extra: None, .. } => false,
+            ViewReader::Fold { extra, .. } => extra.take(&mut self.extra),
         };
         let number = || field(std::str::from_utf8(&self.extra).ok()?, "line")?.parse().ok();
         self.speaks_of = if there { number() } else { None };
@@ -167,7 +167,7 @@ impl Task {
         if let Some(files) = inner.view.files() {
             let visible = inner.readers.snapshot();
             let extra = files.extra().filter(|_| visible.extra_len > 0);
-            let from = From::Files {
+            let from = SnapshotSource::Files {
                 view: (Arc::clone(files.file()), visible.view_len),
                 extra: extra.map(|file| (Arc::clone(file), visible.extra_len)),
             };
@@ -176,7 +176,7 @@ impl Task {
         let rewrite = inner.log.state().rewrite.clone();
         drop(inner);
         let rewrite = source.marked_rewrite(rewrite.as_ref())?;
-        let from = From::Log { source, rewrite: rewrite.map(Box::new) };
+        let from = SnapshotSource::Log { source, rewrite: rewrite.map(Box::new) };
         Ok(ViewSnapshot { generation, last_seq, config, from })
     }
 }
@@ -185,7 +185,7 @@ impl Task {
 mod tests {
     use super::*;
 
-    /// What was handed out is not kept: a view that is folded as it is read takes the memory of a step.
+    /// Lines that were read are not kept: a view that is folded as it is read takes the memory of a step.
     #[test]
     fn lines_that_were_handed_out_are_gone() {
         let mut unread = Unread::default();

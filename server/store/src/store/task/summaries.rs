@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use crate::infra::fs::Open;
-use crate::log::{Forward, Source};
+use crate::log::{Forward, LogSource};
 use crate::model::{Literal, Segment, StoreError, SummaryRecord};
 
 use super::rewrite::rewound_to;
@@ -27,7 +27,7 @@ struct Numbered {
 }
 
 impl SummaryLines {
-    /// Where the next line begins.
+    /// Returns where the next line begins.
     pub fn position(&self) -> u64 {
         self.lines.as_ref().map_or(0, Forward::position)
     }
@@ -84,7 +84,7 @@ impl Task {
         if inner.log.state().summaries_len == 0 {
             return Ok(None);
         }
-        if self.env.read_only().is_none() && inner.frozen.is_none() {
+        if self.env.read_only().is_none() && inner.read_only.is_none() {
             self.ensure_summaries(&inner)?;
         }
         let path = inner.log.path(layout::SUMMARIES);
@@ -109,7 +109,7 @@ impl Task {
 }
 
 /// Summaries that were taken back: those that none of the rewrites has made that led to the view.
-fn undone(source: &Source, newest: u64, made: u64) -> Result<BTreeSet<u64>, StoreError> {
+fn undone(source: &LogSource, newest: u64, made: u64) -> Result<BTreeSet<u64>, StoreError> {
     let mut undone: BTreeSet<u64> = (1..=made).collect();
     let mut ordinal = newest;
     while ordinal > 0 && !undone.is_empty() {
@@ -123,7 +123,7 @@ fn undone(source: &Source, newest: u64, made: u64) -> Result<BTreeSet<u64>, Stor
         let before = match rewrite.strategy.as_str() {
             "undo" => source.rewrite(rewrite.base)?.parent.unwrap_or(0),
             "rewind" => {
-                let then = Source { end: found.offset, ..source.clone() };
+                let then = LogSource { end: found.offset, ..source.clone() };
                 rewound_to(rewrite)
                     .map_or(Ok(None), |seq| then.rewrite_as_of(seq))?
                     .map_or(0, |then| then.ordinal)

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::context::Pressure;
-use crate::log::{Fold, LogKind, LogState, Tally, ViewState};
+use crate::log::{Counters, Fold, LogKind, LogState, ViewState};
 use crate::model::{Durability, Health, InheritedFrom, Metadata, StoreError, TaskConfig, TaskRow};
 
-use super::{Frozen, Inner, Task};
+use super::{Inner, ReadOnly, Task};
 use crate::store::files::{self, Sync};
 use crate::store::handles::Busy;
 use crate::store::layout::{self, Folder};
@@ -23,7 +23,7 @@ pub struct TaskInfo {
     /// How far records must have come before they are acknowledged.
     pub durability: Durability,
     /// Counters.
-    pub tally: Tally,
+    pub tally: Counters,
     /// Tokens of the view.
     pub view_tokens: u64,
     /// Messages of the view.
@@ -98,7 +98,7 @@ impl Task {
             info.view_tokens = view.tokens;
             info.view_messages = view.lines;
             info.view_bytes = view.len;
-            let tokens = info.tally.told(view.tokens.saturating_add(info.tally.tools_tokens));
+            let tokens = info.tally.calibrated(view.tokens.saturating_add(info.tally.tools_tokens));
             info.pressure = Pressure::of(tokens, &policy);
         }
         info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
@@ -106,7 +106,7 @@ impl Task {
         Ok(info)
     }
 
-    /// How full the context is.
+    /// Returns how full the context is.
     pub(crate) fn pressure_now(&self) -> Result<Pressure, StoreError> {
         let mut inner = self.lock_existing()?;
         self.ensure_view(&mut inner);
@@ -119,16 +119,16 @@ impl Task {
         let shown = inner.readers.snapshot();
         let tally = inner.visible_tally();
         let tools = inner.context.tools_tokens(tally.tools_tokens);
-        let tokens = tally.told(shown.view_tokens.saturating_add(tools));
+        let tokens = tally.calibrated(shown.view_tokens.saturating_add(tools));
         self.whole_pressure(inner, tokens, &self.visible_policy(inner))
     }
 
     /// The row as it follows from the logs, as far as readers may see them.
     fn row(&self, inner: &Inner) -> TaskRow {
-        let health = match &inner.frozen {
-            Some(Frozen::Quarantined(_)) => Health::Quarantined,
-            Some(Frozen::NewerFormat(_)) => Health::NewerFormat,
-            Some(Frozen::Failed | Frozen::Full) | None => Health::Ok,
+        let health = match &inner.read_only {
+            Some(ReadOnly::Quarantined(_)) => Health::Quarantined,
+            Some(ReadOnly::NewerFormat(_)) => Health::NewerFormat,
+            Some(ReadOnly::Failed | ReadOnly::Full) | None => Health::Ok,
         };
         let view = inner.view.state();
         let (shown, tool_calls) = (inner.readers.snapshot(), inner.tools.visible().last);
@@ -174,7 +174,7 @@ impl Task {
         }
         inner.advance();
         self.env.catalog.put(self.row(inner));
-        if inner.is_ahead() && inner.frozen.is_none() {
+        if inner.is_ahead() && inner.read_only.is_none() {
             // It is put again when that is durable.
             self.mark_dirty(inner);
         }
@@ -192,8 +192,8 @@ impl Task {
         files::replace(self.env.fs.as_ref(), &path, &bytes, Sync::Contents)
     }
 
-    /// What the catalog is to hold, and `task.json` if the task has ended. Only then the view is looked at: a
-    /// start must not read the views of all tasks.
+    /// Returns what the catalog is to hold, and `task.json` if the task has ended. Only then the view is looked at: a start
+    /// must not read the views of all tasks.
     pub(crate) fn expected_row(&self) -> TaskRow {
         let mut inner = self.lock();
         if inner.log.state().status.is_final() {
@@ -203,7 +203,7 @@ impl Task {
         self.row(&inner)
     }
 
-    /// Where the records of a log end, for readers.
+    /// Returns where the records of a log end, for readers.
     pub(super) fn records_end(&self, inner: &mut Inner, kind: LogKind) -> u64 {
         let durability = inner.log.durability();
         let writer = inner.records(kind).writer.as_ref();

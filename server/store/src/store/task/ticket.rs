@@ -1,4 +1,4 @@
-//! What is written but need not be durable yet: the one who wrote it waits here, in a thread or as a task.
+//! Lines that are written but need not be durable yet: their callers wait here, in a thread or as a task.
 
 use std::future::poll_fn;
 use std::io;
@@ -14,7 +14,7 @@ use crate::model::{Durability, StoreError, TaskId};
 use super::{Append, AppendOutcome, Task};
 use crate::store::env::Env;
 
-/// A message that was written. What it is told is only true once it is durable.
+/// A message that was written. Its outcome is only true once it is durable.
 #[derive(Debug)]
 #[must_use = "it is not acknowledged until it is durable"]
 pub struct Pending {
@@ -24,7 +24,7 @@ pub struct Pending {
     pub due: Due,
 }
 
-/// What a message that was appended makes worth a try, in the background.
+/// Background work that an appended message makes worth a try.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Due {
     /// The view is too large for a request, and `Store::shed_media` may help.
@@ -34,7 +34,7 @@ pub struct Due {
 }
 
 impl Pending {
-    /// How full the context is with it.
+    /// Returns how full the context is with it.
     pub fn pressure(&self) -> &crate::context::Pressure {
         &self.outcome.pressure
     }
@@ -48,7 +48,7 @@ impl Pending {
         self.ticket.wait().map(|()| self.outcome)
     }
 
-    /// Whether there is nothing to wait for.
+    /// Returns whether there is nothing to wait for.
     pub fn is_durable(&self) -> bool {
         match self.ticket.durability {
             Durability::Process => true,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::context::OutputPolicy;
-use crate::log::{Digest, Seen, TRIMMED_TOKENS, Walk};
+use crate::log::{Digest, TRIMMED_TOKENS, ViewMessage, ViewWalk};
 use crate::model::json::{field, items};
 use crate::model::{Calibration, NewMessage, Rewrite, Role, Segment, Status, StoreError};
 
@@ -20,7 +20,7 @@ const WORTH: u64 = 10;
 /// Outputs that may stay among trimmed ones: each of them is named in the rewrite.
 const MOST_KEPT: usize = 32 << 10;
 
-/// What became of the outputs in a view. Tokens are told as callers are told them.
+/// The outcome of a trim, in calibrated tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrimOutcome {
     /// Outputs that became notes.
@@ -47,7 +47,7 @@ pub(super) struct OutputScan {
 }
 
 impl OutputScan {
-    /// Records a message of the model.
+    /// RecordLog a message of the model.
     pub(super) fn note_answer(&mut self, seq: u64) {
         self.answer = seq;
     }
@@ -67,7 +67,7 @@ impl OutputScan {
 }
 
 impl Task {
-    /// Whether a message that was just written makes it worth a try.
+    /// Returns whether a message that was just written makes it worth a try.
     pub(super) fn is_trimming_due_by(&self, inner: &Inner, message: &NewMessage) -> bool {
         message.role == Role::Tool && self.is_trimming_due(inner)
     }
@@ -75,7 +75,7 @@ impl Task {
     fn is_trimming_due(&self, inner: &Inner) -> bool {
         let Some(view) = inner.view.state() else { return false };
         let (policy, tally) = (inner.context.policy(), &inner.log.state().tally);
-        let present = tally.told(view.tokens.saturating_add(inner.tools_tokens()));
+        let present = tally.calibrated(view.tokens.saturating_add(inner.tools_tokens()));
         present >= policy.limit / FROM
             && inner.context.outputs.is_due(&policy.outputs, view.output_tokens, tally.calibration)
             && inner.log.state().status == Status::Running
@@ -141,7 +141,7 @@ impl Task {
     fn trim(
         &self,
         look: &Outline,
-        chosen: &Chosen,
+        chosen: &TrimSelection,
         caller: &Caller,
         digest: Digest,
     ) -> Result<TrimOutcome, StoreError> {
@@ -162,7 +162,7 @@ impl Task {
         Ok(TrimOutcome { trimmed, tokens_before, tokens_after, generation, duplicate: false })
     }
 
-    fn note_look(&self, look: &Outline, chosen: &Chosen) {
+    fn note_look(&self, look: &Outline, chosen: &TrimSelection) {
         let outputs = &mut self.lock().context.outputs;
         outputs.exhausted = chosen.exhausted.then_some(look.last_seq);
         outputs.kept = chosen.kept_tokens;
@@ -170,15 +170,15 @@ impl Task {
 }
 
 impl Outline {
-    /// What callers are told so many tokens of outputs are.
+    /// Returns what callers are told so many tokens of outputs are.
     fn told_outputs(&self, counted: u64) -> u64 {
         self.calibration.apply(counted)
     }
 
     /// The oldest outputs that have to go so that the rest has at most so many tokens.
-    fn choose_outputs(&self, policy: &OutputPolicy, most: u64) -> Result<Chosen, StoreError> {
-        let mut choosing = Choosing::new(self, policy, most);
-        let mut walk = Walk::new(self.source.clone(), self.newest.clone(), self.last_seq);
+    fn choose_outputs(&self, policy: &OutputPolicy, most: u64) -> Result<TrimSelection, StoreError> {
+        let mut choosing = TrimSelector::new(self, policy, most);
+        let mut walk = ViewWalk::new(self.source.clone(), self.newest.clone(), self.last_seq);
         while !choosing.is_done() && walk.step(|seen| choosing.see(seen))? {}
         let chosen = choosing.end();
         // A view of very many parts, or with large ones, stays as it is: what compresses it makes it simpler.
@@ -193,11 +193,11 @@ impl Outline {
         };
         let fits = rewrite.segments.len() <= Rewrite::MAX_SEGMENTS
             && rewrite.body().len() <= Rewrite::MAX_BYTES - ENVELOPE_BYTES;
-        Ok(if fits { chosen } else { Chosen::nothing(self) })
+        Ok(if fits { chosen } else { TrimSelection::nothing(self) })
     }
 
     /// The view as it is, with what was chosen trimmed.
-    fn trimmed_segments(&self, chosen: &Chosen) -> Vec<Segment> {
+    fn trimmed_segments(&self, chosen: &TrimSelection) -> Vec<Segment> {
         let mut all = self.newest.as_ref().map_or_else(Vec::new, Rewrite::segments_by_reference);
         if chosen.covers > self.covered() {
             all.push(Segment::keep(self.covered() + 1, chosen.covers));
@@ -236,7 +236,7 @@ const ENVELOPE_BYTES: usize = 4 << 10;
 
 /// Outputs that are to go: all up to a message, but for some.
 #[derive(Debug)]
-struct Chosen {
+struct TrimSelection {
     /// The last of them; 0: there are none.
     last: u64,
     /// How many.
@@ -255,7 +255,7 @@ struct Chosen {
     exhausted: bool,
 }
 
-impl Chosen {
+impl TrimSelection {
     fn nothing(outline: &Outline) -> Self {
         Self {
             last: 0,
@@ -276,13 +276,13 @@ impl Chosen {
     }
 }
 
-/// Choosing, message by message from the oldest. An output is decided on when the model has answered it.
-struct Choosing<'a> {
+/// TrimSelector, message by message from the oldest. An output is decided on when the model has answered it.
+struct TrimSelector<'a> {
     outline: &'a Outline,
     most: u64,
     /// Messages whose content was replaced.
     replaced: BTreeSet<u64>,
-    chosen: Chosen,
+    chosen: TrimSelection,
     /// The outputs since the model's last message, with their tokens and whether they could go.
     waiting: Vec<(u64, u64, bool)>,
     /// Whether that message or one of them is pinned: then all of them stay.
@@ -290,7 +290,7 @@ struct Choosing<'a> {
     protected: ProtectedOutputs<'a>,
 }
 
-impl<'a> Choosing<'a> {
+impl<'a> TrimSelector<'a> {
     fn new(outline: &'a Outline, policy: &'a OutputPolicy, most: u64) -> Self {
         let segments = outline.newest.iter().flat_map(|newest| &newest.segments);
         let replaced = segments.filter_map(|segment| match segment {
@@ -299,7 +299,7 @@ impl<'a> Choosing<'a> {
         });
         Self {
             replaced: replaced.collect(),
-            chosen: Chosen::nothing(outline),
+            chosen: TrimSelection::nothing(outline),
             waiting: Vec::new(),
             pinned: false,
             protected: ProtectedOutputs::new(policy),
@@ -316,7 +316,7 @@ impl<'a> Choosing<'a> {
         self.fits() || self.chosen.kept.len() >= MOST_KEPT
     }
 
-    fn see(&mut self, seen: &Seen<'_>) {
+    fn see(&mut self, seen: &ViewMessage<'_>) {
         let (shown, is_protected) = (&seen.shown, self.protected.see(seen));
         // What is not in the log is no output and answers none.
         if seen.kind.is_some() {
@@ -357,7 +357,7 @@ impl<'a> Choosing<'a> {
         }
     }
 
-    fn end(mut self) -> Chosen {
+    fn end(mut self) -> TrimSelection {
         self.chosen.exhausted = !self.fits();
         self.chosen
     }
@@ -378,7 +378,7 @@ impl<'a> ProtectedOutputs<'a> {
     }
 
     /// Takes the next message; returns whether it is an output of a protected tool, which the message or its call names.
-    pub fn see(&mut self, seen: &Seen<'_>) -> bool {
+    pub fn see(&mut self, seen: &ViewMessage<'_>) -> bool {
         // What is not in the log is no output and calls nothing.
         if self.policy.protected_tools.is_empty() || seen.kind.is_some() {
             return false;

@@ -53,7 +53,7 @@ impl TaskView {
         self.state().map_or(self.tokens, |state| Some(state.tokens))
     }
 
-    /// Records the tokens of a view without files.
+    /// RecordLog the tokens of a view without files.
     pub(super) fn note_tokens(&mut self, tokens: u64) {
         self.tokens = Some(tokens);
     }
@@ -115,7 +115,7 @@ impl TaskView {
 impl Task {
     /// Sees that the view is there and right, if it can be. Without one, reads fold the log as they go.
     pub(super) fn ensure_view(&self, inner: &mut Inner) {
-        let hands_off = inner.deleted || inner.frozen.is_some() || self.env.read_only().is_some();
+        let hands_off = inner.deleted || inner.read_only.is_some() || self.env.read_only().is_some();
         if inner.view.is_open() || hands_off {
             return;
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::infra::fs::{File, Fs, Name, Open, StorePath};
-use crate::log::{Fold, Line, RENDER_VERSION, Source, ViewState, read_exact_at, show};
+use crate::log::{Fold, Line, LogSource, RENDER_VERSION, ViewState, read_exact_at, show};
 use crate::model::StoreError;
 use crate::store::checkpoint::ViewMark;
 use crate::store::files;
@@ -195,7 +195,7 @@ impl ViewFiles {
         dir: StorePath,
         mark: &ViewMark,
         trusted: bool,
-        source: Source,
+        source: LogSource,
         last_seq: u64,
     ) -> Result<Option<Self>, StoreError> {
         let place = dir.clone();

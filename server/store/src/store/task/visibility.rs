@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use chrono::{DateTime, Utc};
 
-use crate::log::{Commit, LogState, Tally};
+use crate::log::{Commit, Counters, LogState};
 use crate::model::{Durability, Event, TaskConfig};
 
 /// How things stood after one line of a log.
@@ -62,7 +62,7 @@ pub(super) struct LogSnapshot {
     pub(super) view_tokens: u64,
     pub(super) output_tokens: u64,
     pub(super) view_lines: u64,
-    pub(super) tally: Tally,
+    pub(super) tally: Counters,
     pub(super) updated_at: Option<DateTime<Utc>>,
     /// The former value of what the line changed and is too large to be copied for every line.
     pub(super) former: Option<Former>,

@@ -1,4 +1,4 @@
-//! What OpenAI would not take of a message, mended: contents, calls and names as they stand in the view.
+//! What OpenAI would not take of a message, repaired: contents, calls and names as they stand in the view.
 //!
 //! Pure. Everything that is fine stands as it came; the rest becomes text that says what was there, or is left out, and
 //! the caller is told that something was lost. `docs/FORMAT.md` §3 is the contract, `tests/oracle/fold.py` the same in
@@ -15,13 +15,13 @@ use crate::model::{JsonKind, Role, plain_name};
 const MAX_ID: usize = 40;
 
 /// A value as it is shown, and whether something of it is not.
-pub(super) struct Mended<'a> {
+pub(super) struct Repair<'a> {
     pub(super) json: Cow<'a, str>,
     pub(super) lost: bool,
 }
 
 /// A call as it is shown.
-pub(super) struct Call<'a> {
+pub(super) struct RepairedCall<'a> {
     /// The id that a result asks for it by, as it came.
     pub(super) asked: Option<&'a str>,
     /// The id that it is shown with.
@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
 }
 
 /// Calls as they are shown: an array, without those that are none.
-pub(super) fn array_of(calls: &[Call<'_>]) -> String {
+pub(super) fn array_of(calls: &[RepairedCall<'_>]) -> String {
     format!("[{}]", calls.iter().map(|call| call.json.as_str()).collect::<Vec<_>>().join(","))
 }
 
@@ -47,15 +47,15 @@ fn decoded(text: &str) -> String {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// Whether an object has fields that are not among these.
+/// Returns whether an object has fields that are not among these.
 fn has_others(object: &str, known: &[&str]) -> bool {
     fields(object).iter().any(|(key, _)| !known.contains(&decoded(key).as_str()))
 }
 
 /// The content of a message of a role: text or parts; what is neither is no text.
-pub(super) fn content(content: &str, role: Role) -> Mended<'_> {
+pub(super) fn content(content: &str, role: Role) -> Repair<'_> {
     match JsonKind::of(content) {
-        JsonKind::Text => Mended { json: Cow::Borrowed(content), lost: false },
+        JsonKind::Text => Repair { json: Cow::Borrowed(content), lost: false },
         JsonKind::Array => {
             let mut lost = false;
             let mut json = String::with_capacity(content.len() + 16);
@@ -64,10 +64,10 @@ pub(super) fn content(content: &str, role: Role) -> Mended<'_> {
                 lost |= part(found, role, &mut json);
             }
             json.push_str(if json.is_empty() { "\"\"" } else { "]" });
-            Mended { json: Cow::Owned(json), lost }
+            Repair { json: Cow::Owned(json), lost }
         }
         JsonKind::Null | JsonKind::Object | JsonKind::Other => {
-            Mended { json: Cow::Borrowed("\"\""), lost: false }
+            Repair { json: Cow::Borrowed("\"\""), lost: false }
         }
     }
 }
@@ -142,8 +142,8 @@ pub(super) fn name(name: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The calls of message `seq`, and whether something of them is lost.
-pub(super) fn calls(calls: &str, seq: u64) -> (Vec<Call<'_>>, bool) {
-    let (mut shown, mut used, mut lost): (Vec<Call<'_>>, HashSet<String>, bool) = Default::default();
+pub(super) fn calls(calls: &str, seq: u64) -> (Vec<RepairedCall<'_>>, bool) {
+    let (mut shown, mut used, mut lost): (Vec<RepairedCall<'_>>, HashSet<String>, bool) = Default::default();
     let calls = if JsonKind::of(calls) == JsonKind::Array { items(calls) } else { Vec::new() };
     for (index, call) in calls.into_iter().enumerate() {
         let kind = as_object(call).and_then(|call| match field(call, "type") {
@@ -179,7 +179,7 @@ pub(super) fn calls(calls: &str, seq: u64) -> (Vec<Call<'_>>, bool) {
             "{{\"id\":{id},\"type\":\"{kind}\",\"{kind}\":{{\"name\":{plain},\"{input}\":{input_text}}}}}"
         );
         used.insert(text);
-        shown.push(Call { asked, id, json });
+        shown.push(RepairedCall { asked, id, json });
     }
     (shown, lost)
 }
