@@ -5,17 +5,14 @@ use std::time::Duration;
 
 use super::start::check_config;
 use super::task::{
-    Append, AppendOutcome, Caller, Compressed, CompressionReport, NewRewrite, NewView, Outline, Pending,
-    Recorded, RequestFile, StatusChange, TaskHandle, TrimOutcome,
+    Append, AppendOutcome, Caller, Compressed, NewRewrite, NewView, Outline, Pending, Recorded, RequestFile,
+    StatusChange, TaskHandle,
 };
 use super::{Store, layout};
 use crate::context::Policy;
 use crate::infra::fs::StorePath;
 use crate::log::Digest;
-use crate::model::{
-    Event, Holder, InvalidField, Json, Overflow, Plan, Provider, RequestId, StoreError, TaskConfig, TaskId,
-    ToolCall,
-};
+use crate::model::{Event, Holder, InvalidField, Json, RequestId, StoreError, TaskConfig, TaskId, ToolCall};
 
 /// A file that is there while a view is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,62 +100,9 @@ impl Store {
         self.task(id)?.record_tool_call(call, caller)
     }
 
-    /// Appends a plan.
-    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
-        self.task(id)?.append_plan(plan, caller)
-    }
-
     /// Publishes a rewrite of the view; answers its ordinal.
     pub fn rewrite(&self, id: TaskId, rewrite: &NewRewrite, caller: &Caller) -> Result<u64, StoreError> {
         self.task(id)?.rewrite(rewrite, caller)
-    }
-
-    /// Replaces the oldest images and files of a view that is too large for a request; answers the ordinal of the
-    /// rewrite, if there was one.
-    pub fn shed_media(&self, id: TaskId, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
-        self.task(id)?.shed_media(rendered)
-    }
-
-    /// Takes the pieces of an interrupted answer out of a view, before it is asked for again. Returns whether there were any.
-    pub fn drop_pieces(
-        &self,
-        id: TaskId,
-        prefix: &str,
-        after: Option<u64>,
-        caller: &Caller,
-    ) -> Result<bool, StoreError> {
-        self.task(id)?.drop_pieces(prefix, after, caller)
-    }
-
-    /// Replaces all images and files of a view that the model has answered; answers the ordinal of the rewrite, if there was
-    /// one.
-    pub fn shed_all_media(&self, id: TaskId) -> Result<Option<u64>, StoreError> {
-        self.task(id)?.shed_all_media()
-    }
-
-    /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
-    pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
-        self.task(id)?.trim_if_due()
-    }
-
-    /// Trims the oldest outputs of tools in a view until the rest has at most so many tokens; none: the task's own budget.
-    pub fn trim_outputs(
-        &self,
-        id: TaskId,
-        budget_tokens: Option<u64>,
-        caller: &Caller,
-    ) -> Result<TrimOutcome, StoreError> {
-        self.task(id)?.trim_outputs(budget_tokens, caller)
-    }
-
-    /// Takes back the newest compaction in force; answers the new ordinal.
-    pub fn undo(&self, id: TaskId, caller: &Caller) -> Result<u64, StoreError> {
-        self.task(id)?.undo(caller)
-    }
-
-    /// Takes the view back to what it was after a message; answers the new ordinal.
-    pub fn rewind(&self, id: TaskId, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
-        self.task(id)?.rewind(seq, caller)
     }
 
     /// Writes messages one behind the other, with nobody else's in between. All are looked at before the first is
@@ -188,16 +132,6 @@ impl Store {
     /// The view of a task as it is now, message by message.
     pub fn outline(&self, id: TaskId) -> Result<Outline, StoreError> {
         self.task(id)?.outline()
-    }
-
-    /// Returns whether it is time to compress a view without being asked, with what is not durable yet.
-    pub fn is_compression_due(&self, id: TaskId) -> Result<bool, StoreError> {
-        self.task(id)?.compression_due()
-    }
-
-    /// The lease of whoever works on a task; 0: nobody does.
-    pub fn lease(&self, id: TaskId) -> Result<u64, StoreError> {
-        self.task(id)?.lease()
     }
 
     /// A new file in the directory of a task. It goes when it is dropped.
@@ -232,44 +166,14 @@ impl Store {
         self.task(id)?.compressed_before(caller, Digest::of(&["compress", asked]))
     }
 
-    /// Reads from the log what the rewrite has done that made a generation of the view.
-    pub fn compression_report(&self, id: TaskId, generation: u64) -> Result<CompressionReport, StoreError> {
-        self.task(id)?.compression_report(generation)
-    }
-
     /// `task_source` of a task's key, for those who count.
     pub fn source_of(&self, id: TaskId) -> Arc<str> {
         self.task(id).map_or_else(|_| Arc::from(""), |task| task.source())
     }
 
-    /// Remembers who is asked, as the limit of that model counts; answers what holds.
-    pub fn note_asked(&self, id: TaskId, provider: Provider, model: &str) -> Result<Arc<Policy>, StoreError> {
-        self.task(id)?.note_asked(provider, model)
-    }
-
-    /// Remembers that a model refused the context as too long, and the figures that it stated.
-    pub fn note_overflow(&self, id: TaskId, stated: Overflow) -> Result<(), StoreError> {
-        self.task(id)?.note_overflow(stated)
-    }
-
     /// Remembers the tools of a request: they are sent beside the view with the next one too.
     pub fn note_tools(&self, id: TaskId, tools: &Json) -> Result<(), StoreError> {
         self.task(id)?.note_tools(tools)
-    }
-
-    /// Adds to the counters what summaries by a model cost. Nobody's lease is asked for, as the server has spent it already.
-    pub fn note_cost(&self, id: TaskId, llm_calls: u64, tokens: u64) -> Result<(), StoreError> {
-        self.task(id)?.note_cost(llm_calls, tokens)
-    }
-
-    /// Refuses a caller that could not compress a view, before anything is done for it.
-    pub fn may_compress(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-        self.task(id)?.may_compress(caller)
-    }
-
-    /// Refuses a caller that does not work on a task and so has nothing to give up, whatever has become of the task.
-    pub fn may_give_up(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
-        self.task(id)?.may_give_up(caller)
     }
 
     /// Remembers that compressing a view was tried and brought nothing; `over`: as what has to stay is too large alone.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use crate::context::{Pressure, count_tokens};
 use crate::log::{Digest, Head};
 use crate::mask::MaskCounts;
+use crate::model::TaskId;
 use crate::model::{
     Durability, Event, NewMessage, RequestId, Rewrite, Role, Segment, Status, StoreError, TaskConfig,
 };
+use crate::store::Store;
 
 use super::compression_attempt::CompressionAttempt;
 use super::ticket::{Due, Pending, Ticket};
@@ -208,11 +210,6 @@ impl Task {
         self.append_event_of(event, Some(caller))
     }
 
-    /// Adds what the server has spent on the task by itself.
-    pub(crate) fn note_cost(&self, llm_calls: u64, tokens: u64) -> Result<(), StoreError> {
-        self.append_event_of(&Event::Statistics { llm_calls, tool_calls: 0, tokens, compressions: 0 }, None)
-    }
-
     /// Appends an event; without a caller it is the server's own, which needs no lease and renews none.
     fn append_event_of(&self, event: &Event, caller: Option<&Caller>) -> Result<(), StoreError> {
         let request_id = caller.and_then(|caller| caller.request_id.as_ref());
@@ -343,5 +340,13 @@ impl Task {
         // It is made again when it is next looked at.
         inner.view.discard();
         Ok(Some(end))
+    }
+}
+
+impl Store {
+    /// Adds to the counters what summaries by a model cost. Nobody's lease is asked for, as the server has spent it already.
+    pub fn note_cost(&self, id: TaskId, llm_calls: u64, tokens: u64) -> Result<(), StoreError> {
+        let task = self.task(id)?;
+        task.append_event_of(&Event::Statistics { llm_calls, tool_calls: 0, tokens, compressions: 0 }, None)
     }
 }

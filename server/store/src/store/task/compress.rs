@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use crate::context::{Policy, Pressure, Stage};
 use crate::log::{Digest, Fold, FoundRewrite, LogSource};
+use crate::model::TaskId;
 use crate::model::{Durability, Rewrite, Segment, Status, StoreError, SummaryRecord};
+use crate::store::Store;
 
 use super::compression_attempt::CompressionAttempt;
 use super::interrupted::ASKED_AGAIN;
@@ -147,14 +149,6 @@ impl Task {
         inner.context.compression.fail(log, limit, Instant::now());
     }
 
-    /// Returns whether it is time to compress without being asked, with what is not durable yet: who appended it may wait
-    /// for nothing else.
-    pub(crate) fn compression_due(&self) -> Result<bool, StoreError> {
-        let mut inner = self.lock_existing()?;
-        self.ensure_view(&mut inner);
-        Ok(self.pressure(&mut inner).due)
-    }
-
     /// Returns how full a context of so many tokens is, and whether it is to be compressed.
     pub(super) fn whole_pressure(&self, inner: &Inner, tokens: u64, policy: &Policy) -> Pressure {
         let mut pressure = Pressure::of(tokens, policy);
@@ -164,26 +158,6 @@ impl Task {
         pressure.breaker_open =
             policy.breaker().map(|(provider, model)| breakers.is_open(provider, model, Instant::now()));
         pressure
-    }
-
-    /// Refuses a caller that could not compress the task now.
-    pub(crate) fn may_compress(&self, caller: &Caller) -> Result<(), StoreError> {
-        let inner = self.lock();
-        self.check_writable(&inner)?;
-        self.check_running(&inner, "compress it")?;
-        self.admit(&inner, caller.lease_generation)
-    }
-
-    /// Refuses a caller that neither works on the task nor did until it ended.
-    pub(crate) fn may_give_up(&self, caller: &Caller) -> Result<(), StoreError> {
-        let inner = self.lock_existing()?;
-        self.admit(&inner, caller.lease_generation)
-    }
-
-    /// The lease of whoever works on it; 0: nobody does.
-    pub(crate) fn lease(&self) -> Result<u64, StoreError> {
-        let inner = self.lock_existing()?;
-        Ok(inner.log.state().lease.as_ref().map_or(0, |lease| lease.generation))
     }
 
     /// `task_source` of its key.
@@ -213,30 +187,6 @@ impl Task {
         }
         inner.context.compression.is_next_due(policy, pressure, inner.log_tokens(), Instant::now())
     }
-
-    /// Reads from the log what the rewrite has done that made a generation of the view.
-    pub(crate) fn compression_report(&self, generation: u64) -> Result<CompressionReport, StoreError> {
-        let (source, calibration, tools) = {
-            let inner = self.lock_existing()?;
-            (inner.log.source(), inner.log.state().tally.calibration, inner.tools_tokens())
-        };
-        let FoundRewrite { rewrite, after: last_seq, .. } = source.find_rewrite(generation)?;
-        let base = if rewrite.base > 0 { Some(source.rewrite(rewrite.base)?) } else { None };
-        let new = rewrite.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
-        let calibrated = |counted: u64| calibration.apply(counted.saturating_add(tools));
-        let (strategy, summary) = (rewrite.strategy.clone(), newest_summary(&rewrite)?);
-        let (messages_before, tokens_before) = count(&source, base, last_seq)?;
-        let (messages_after, tokens_after) = count(&source, Some(rewrite), last_seq)?;
-        Ok(CompressionReport {
-            strategy,
-            messages_before,
-            messages_after,
-            messages_removed: (messages_before + new as u64).saturating_sub(messages_after),
-            summary,
-            tokens_before: calibrated(tokens_before),
-            tokens_after: calibrated(tokens_after),
-        })
-    }
 }
 
 /// Counts the messages and tokens of a view up to a message of the log.
@@ -258,4 +208,62 @@ fn newest_summary(rewrite: &Rewrite) -> Result<Option<SummaryRecord>, StoreError
     });
     let parsed = made.next().map(|record| serde_json::from_str(record.as_str())).transpose();
     parsed.map_err(|error| StoreError::io("a summary", error.into()))
+}
+
+impl Store {
+    /// Returns whether it is time to compress a view without being asked, with what is not durable yet.
+    pub fn is_compression_due(&self, id: TaskId) -> Result<bool, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        task.ensure_view(&mut inner);
+        Ok(task.pressure(&mut inner).due)
+    }
+
+    /// The lease of whoever works on a task; 0: nobody does.
+    pub fn lease(&self, id: TaskId) -> Result<u64, StoreError> {
+        let task = self.task(id)?;
+        let inner = task.lock_existing()?;
+        Ok(inner.log.state().lease.as_ref().map_or(0, |lease| lease.generation))
+    }
+
+    /// Reads from the log what the rewrite has done that made a generation of the view.
+    pub fn compression_report(&self, id: TaskId, generation: u64) -> Result<CompressionReport, StoreError> {
+        let task = self.task(id)?;
+        let (source, calibration, tools) = {
+            let inner = task.lock_existing()?;
+            (inner.log.source(), inner.log.state().tally.calibration, inner.tools_tokens())
+        };
+        let FoundRewrite { rewrite, after: last_seq, .. } = source.find_rewrite(generation)?;
+        let base = if rewrite.base > 0 { Some(source.rewrite(rewrite.base)?) } else { None };
+        let new = rewrite.segments.iter().filter(|segment| matches!(segment, Segment::Literal(_))).count();
+        let calibrated = |counted: u64| calibration.apply(counted.saturating_add(tools));
+        let (strategy, summary) = (rewrite.strategy.clone(), newest_summary(&rewrite)?);
+        let (messages_before, tokens_before) = count(&source, base, last_seq)?;
+        let (messages_after, tokens_after) = count(&source, Some(rewrite), last_seq)?;
+        Ok(CompressionReport {
+            strategy,
+            messages_before,
+            messages_after,
+            messages_removed: (messages_before + new as u64).saturating_sub(messages_after),
+            summary,
+            tokens_before: calibrated(tokens_before),
+            tokens_after: calibrated(tokens_after),
+        })
+    }
+
+    /// Refuses a caller that could not compress a view, before anything is done for it.
+    pub fn may_compress(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+        let task = self.task(id)?;
+        let inner = task.lock();
+        task.check_writable(&inner)?;
+        task.check_running(&inner, "compress it")?;
+        task.admit(&inner, caller.lease_generation)
+    }
+
+    /// Refuses a caller that does not work on a task and so has nothing to give up, whatever has become of the task.
+    pub fn may_give_up(&self, id: TaskId, caller: &Caller) -> Result<(), StoreError> {
+        let task = self.task(id)?;
+        let inner = task.lock_existing()?;
+        task.admit(&inner, caller.lease_generation)
+    }
 }

@@ -8,7 +8,9 @@ use super::trim::OutputScan;
 use super::{Inner, Task};
 use crate::context::{Asked, Policy, ServerPolicy, Settings};
 use crate::log::Counters;
+use crate::model::TaskId;
 use crate::model::{Event, Overflow, Provider, Reported, StoreError, TaskConfig};
+use crate::store::Store;
 
 /// The least limit that a model is taken to have which refuses a context without a figure.
 const LEAST_LIMIT: u64 = 512;
@@ -186,37 +188,6 @@ impl Task {
         Ok(Arc::clone(inner.context.policy()))
     }
 
-    /// RecordLog which model is asked, and returns the policy in force.
-    pub(crate) fn note_asked(&self, provider: Provider, model: &str) -> Result<Arc<Policy>, StoreError> {
-        let mut inner = self.lock_existing()?;
-        let Inner { context, log, .. } = &mut *inner;
-        context.ask(provider, model, self.config(log), self.server_policy());
-        Ok(Arc::clone(context.policy()))
-    }
-
-    /// RecordLog that the model refused the context as too long.
-    pub(crate) fn note_overflow(&self, stated: Overflow) -> Result<(), StoreError> {
-        let mut inner = self.lock_existing()?;
-        self.ensure_view(&mut inner);
-        let calibrated = self.pressure(&mut inner).tokens;
-        let counted = inner.view_tokens().saturating_add(inner.tools_tokens());
-        let Inner { context, log, .. } = &mut *inner;
-        context.refuse(stated, calibrated, counted, log.state().view_generation());
-        context.set_policy(self.config(log), self.server_policy());
-        Ok(())
-    }
-
-    /// Returns the policy for a call with settings of its own.
-    pub(crate) fn policy_with(
-        &self,
-        call: &Settings,
-        target_tokens: Option<u64>,
-    ) -> Result<Policy, StoreError> {
-        let inner = self.lock_existing()?;
-        let config = self.config(&inner.log);
-        Ok(inner.context.resolve(Some((call, target_tokens)), config, self.server_policy()))
-    }
-
     /// Returns the configuration that readers see.
     pub(super) fn visible_config<'a>(&'a self, inner: &'a Inner) -> &'a TaskConfig {
         inner.readers.config(inner.log.state().config.as_ref()).unwrap_or(&self.metadata.config)
@@ -229,6 +200,43 @@ impl Task {
             return Arc::clone(inner.context.policy());
         }
         Arc::new(inner.context.resolve(None, visible, self.server_policy()))
+    }
+}
+
+impl Store {
+    /// The same for a call that says something of its own.
+    pub fn policy_with(
+        &self,
+        id: TaskId,
+        call: &Settings,
+        target_tokens: Option<u64>,
+    ) -> Result<Policy, StoreError> {
+        let task = self.task(id)?;
+        let inner = task.lock_existing()?;
+        let config = task.config(&inner.log);
+        Ok(inner.context.resolve(Some((call, target_tokens)), config, task.server_policy()))
+    }
+
+    /// Remembers who is asked, as the limit of that model counts; answers what holds.
+    pub fn note_asked(&self, id: TaskId, provider: Provider, model: &str) -> Result<Arc<Policy>, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        let Inner { context, log, .. } = &mut *inner;
+        context.ask(provider, model, task.config(log), task.server_policy());
+        Ok(Arc::clone(context.policy()))
+    }
+
+    /// Remembers that a model refused the context as too long, and the figures that it stated.
+    pub fn note_overflow(&self, id: TaskId, stated: Overflow) -> Result<(), StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        task.ensure_view(&mut inner);
+        let calibrated = task.pressure(&mut inner).tokens;
+        let counted = inner.view_tokens().saturating_add(inner.tools_tokens());
+        let Inner { context, log, .. } = &mut *inner;
+        context.refuse(stated, calibrated, counted, log.state().view_generation());
+        context.set_policy(task.config(log), task.server_policy());
+        Ok(())
     }
 }
 

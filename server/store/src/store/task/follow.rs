@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::log::{Forward, LogKind, Signal};
+use crate::model::TaskId;
 use crate::model::{InvalidField, StoreError};
+use crate::store::Store;
 
 use super::Task;
 use super::read::LineReader;
@@ -53,11 +55,14 @@ impl Task {
             plans: self.records_end(&mut inner, LogKind::Plans),
         })
     }
+}
 
+impl Store {
     /// Lines of a log from an offset on, which must be the beginning of a line.
-    pub(crate) fn lines_at(&self, kind: LogKind, offset: u64) -> Result<LineReader, StoreError> {
-        let ends = self.ends()?;
-        let mut inner = self.lock();
+    pub fn lines_at(&self, id: TaskId, kind: LogKind, offset: u64) -> Result<LineReader, StoreError> {
+        let task = self.task(id)?;
+        let ends = task.ends()?;
+        let mut inner = task.lock();
         let (end, file, name) = match kind {
             LogKind::Messages => {
                 (ends.messages, Some(Arc::clone(inner.log.file())), crate::store::layout::MESSAGES)

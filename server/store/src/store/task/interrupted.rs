@@ -4,63 +4,18 @@
 use std::collections::BTreeSet;
 
 use crate::log::Head;
+use crate::model::TaskId;
 use crate::model::json::field;
 use crate::model::{Rewrite, Role, Segment, StoreError};
+use crate::store::Store;
 
 use super::outline::push;
-use super::{Caller, NewRewrite, Task};
+use super::{Caller, NewRewrite};
 
 /// Messages that are looked through for pieces, where a call has none of its own.
 const NEWEST: u64 = 100;
 /// The reason of the rewrite that takes them out.
 pub(super) const ASKED_AGAIN: &str = "an interrupted answer is asked for again";
-
-impl Task {
-    /// Takes the pieces of an interrupted answer out of the view: messages of the model behind message `after` whose request
-    /// ids begin with `prefix`. A call without messages has no place of its own: its pieces are among the newest. Returns
-    /// whether there were any.
-    pub(crate) fn drop_pieces(
-        &self,
-        prefix: &str,
-        after: Option<u64>,
-        caller: &Caller,
-    ) -> Result<bool, StoreError> {
-        let last = {
-            let inner = self.lock_existing()?;
-            inner.log.state().last_seq
-        };
-        let after = after.unwrap_or_else(|| last.saturating_sub(NEWEST));
-        if after >= last {
-            return Ok(false);
-        }
-        let look = self.outline()?;
-        let pieces = look.pieces(prefix, after)?;
-        let Some(last) = pieces.last() else { return Ok(false) };
-        let covers = look.covered().max(*last);
-        let mut all = look.newest.as_ref().map_or_else(Vec::new, Rewrite::segments_by_reference);
-        if covers > look.covered() {
-            all.push(Segment::keep(look.covered() + 1, covers));
-        }
-        let mut segments = Vec::new();
-        let mut dropped = false;
-        for segment in all {
-            dropped |= without(segment, &pieces, &mut segments);
-        }
-        if !dropped {
-            return Ok(false);
-        }
-        let rewrite = NewRewrite {
-            strategy: "trim".to_owned(),
-            base: look.generation,
-            covers,
-            reason: ASKED_AGAIN.to_owned(),
-            segments,
-            summaries: Vec::new(),
-        };
-        let caller = Caller { request_id: None, lease_generation: caller.lease_generation };
-        self.rewrite(&rewrite, &caller).map(|_| true)
-    }
-}
 
 impl super::Outline {
     /// Returns the messages of the model behind message `after` whose request ids begin with `prefix`.
@@ -102,6 +57,53 @@ fn without(segment: Segment, gone: &BTreeSet<u64>, segments: &mut Vec<Segment>) 
             segments.push(segment);
             false
         }
+    }
+}
+
+impl Store {
+    /// Takes the pieces of an interrupted answer out of a view, before it is asked for again. Returns whether there were any.
+    pub fn drop_pieces(
+        &self,
+        id: TaskId,
+        prefix: &str,
+        after: Option<u64>,
+        caller: &Caller,
+    ) -> Result<bool, StoreError> {
+        let task = self.task(id)?;
+        let last = {
+            let inner = task.lock_existing()?;
+            inner.log.state().last_seq
+        };
+        let after = after.unwrap_or_else(|| last.saturating_sub(NEWEST));
+        if after >= last {
+            return Ok(false);
+        }
+        let look = task.outline()?;
+        let pieces = look.pieces(prefix, after)?;
+        let Some(last) = pieces.last() else { return Ok(false) };
+        let covers = look.covered().max(*last);
+        let mut all = look.newest.as_ref().map_or_else(Vec::new, Rewrite::segments_by_reference);
+        if covers > look.covered() {
+            all.push(Segment::keep(look.covered() + 1, covers));
+        }
+        let mut segments = Vec::new();
+        let mut dropped = false;
+        for segment in all {
+            dropped |= without(segment, &pieces, &mut segments);
+        }
+        if !dropped {
+            return Ok(false);
+        }
+        let rewrite = NewRewrite {
+            strategy: "trim".to_owned(),
+            base: look.generation,
+            covers,
+            reason: ASKED_AGAIN.to_owned(),
+            segments,
+            summaries: Vec::new(),
+        };
+        let caller = Caller { request_id: None, lease_generation: caller.lease_generation };
+        task.rewrite(&rewrite, &caller).map(|_| true)
     }
 }
 

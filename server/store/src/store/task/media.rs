@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 
 use crate::context::count_tokens;
 use crate::log::{Head, MessageBody};
+use crate::model::TaskId;
 use crate::model::json::{Json, JsonKind, field, items};
 use crate::model::{NewMessage, Rewrite, Role, Segment, StoreError, TokenCounter};
+use crate::store::Store;
 
 use super::{Caller, Inner, NewRewrite, Outline, Task};
 
@@ -31,38 +33,6 @@ impl Task {
         };
         let bytes = inner.view.bytes();
         bytes > budget && !inner.context.is_media_scanned(bytes, budget)
-    }
-
-    /// Replaces the oldest images, sounds and files of the view by notes, if it is too large for a request. Answers
-    /// the ordinal of the rewrite; none if there was nothing to do, or not enough to be worth one. What the model
-    /// has not answered yet stays, and so do pinned messages.
-    ///
-    /// `rendered` is the size of a request that was refused, if there was one: it has tools and parameters, which no
-    /// view knows of. Then it is worth a rewrite if the request fits behind it, and only then.
-    pub(crate) fn shed_media(&self, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
-        let (look, budget) = {
-            let mut inner = self.lock();
-            self.ensure_view(&mut inner);
-            let Some(budget) = inner.context.policy().request_budget() else { return Ok(None) };
-            let look = self.outline_locked(&mut inner)?;
-            let looked = rendered.is_none() && inner.context.is_media_scanned(look.view_bytes, budget);
-            if rendered.unwrap_or(look.view_bytes) <= budget || looked {
-                return Ok(None);
-            }
-            inner.context.note_media_scan(look.view_bytes);
-            (look, budget)
-        };
-        let size = rendered.unwrap_or(look.view_bytes);
-        let goal = size - budget / LEAVE.1 * LEAVE.0;
-        let worth = rendered.map_or(budget / WORTH, |size| size - budget);
-        self.replace_media(&look, goal, worth, &format!("a request of more than {budget} bytes"))
-    }
-
-    /// Replaces all images, sounds and files that the model has answered, as it refused the view as too long: what they
-    /// take is known only to who reads them. Answers as [`Self::shed_media`].
-    pub(crate) fn shed_all_media(&self) -> Result<Option<u64>, StoreError> {
-        let look = self.outline()?;
-        self.replace_media(&look, u64::MAX, 1, "a context that was refused as too long")
     }
 
     /// Replaces the oldest media that save `goal` bytes, if they save as many as it is worth.
@@ -225,5 +195,37 @@ fn kind_of_media(part: &str) -> Option<&'static str> {
         "\"input_image\"" => field(part, "image_url")?.starts_with("\"data:").then_some("image"),
         "\"input_file\"" => field(part, "file_data").map(|_| "file"),
         _ => None,
+    }
+}
+
+impl Store {
+    /// Replaces the oldest images and files of a view that is too large for a request; answers the ordinal of the
+    /// rewrite, if there was one.
+    pub fn shed_media(&self, id: TaskId, rendered: Option<u64>) -> Result<Option<u64>, StoreError> {
+        let task = self.task(id)?;
+        let (look, budget) = {
+            let mut inner = task.lock();
+            task.ensure_view(&mut inner);
+            let Some(budget) = inner.context.policy().request_budget() else { return Ok(None) };
+            let look = task.outline_locked(&mut inner)?;
+            let looked = rendered.is_none() && inner.context.is_media_scanned(look.view_bytes, budget);
+            if rendered.unwrap_or(look.view_bytes) <= budget || looked {
+                return Ok(None);
+            }
+            inner.context.note_media_scan(look.view_bytes);
+            (look, budget)
+        };
+        let size = rendered.unwrap_or(look.view_bytes);
+        let goal = size - budget / LEAVE.1 * LEAVE.0;
+        let worth = rendered.map_or(budget / WORTH, |size| size - budget);
+        task.replace_media(&look, goal, worth, &format!("a request of more than {budget} bytes"))
+    }
+
+    /// Replaces all images and files of a view that the model has answered; answers the ordinal of the rewrite, if there was
+    /// one.
+    pub fn shed_all_media(&self, id: TaskId) -> Result<Option<u64>, StoreError> {
+        let task = self.task(id)?;
+        let look = task.outline()?;
+        task.replace_media(&look, u64::MAX, 1, "a context that was refused as too long")
     }
 }

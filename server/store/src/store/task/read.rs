@@ -10,7 +10,9 @@ use crate::infra::fs::{File, StorePath};
 use crate::log::{
     Backward, BadLine, DamageNote, Fold, Forward, Head, Line, LogKind, LogSource, LogState, RecordState,
 };
+use crate::model::TaskId;
 use crate::model::{InvalidField, Plan, Rewrite, StoreError};
+use crate::store::Store;
 
 use super::Task;
 use super::task_info::count_view;
@@ -185,37 +187,6 @@ impl LineReader {
 }
 
 impl Task {
-    /// The view as it is, or as it was after a message.
-    pub(crate) fn current(&self, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
-        let mut inner = self.lock_existing()?;
-        self.ensure_view(&mut inner);
-        let source = inner.visible_source();
-        let last_seq = inner.readers.snapshot().last_seq;
-        if let Some(seq) = as_of.filter(|seq| *seq != last_seq) {
-            drop(inner);
-            if seq > last_seq {
-                return Err(StoreError::MessageNotFound { id: self.id, seq, last: last_seq });
-            }
-            let rewrite = source.rewrite_as_of(seq)?;
-            return self.folded(source, rewrite, seq);
-        }
-        let generation = inner.log.state().view_generation();
-        if let Some(files) = inner.view.files() {
-            return Ok(CurrentReader {
-                generation,
-                last_seq,
-                total_bytes: inner.readers.snapshot().view_len,
-                offset: 0,
-                bytes: ViewBytes::File(Arc::clone(files.file())),
-                path: inner.log.path(layout::CURRENT).to_string(),
-            });
-        }
-        let rewrite = inner.log.state().rewrite.clone();
-        drop(inner);
-        let rewrite = source.marked_rewrite(rewrite.as_ref())?;
-        self.folded(source, rewrite, last_seq)
-    }
-
     /// Folds into a file without a name and reads that; where nothing can be written, folds while reading.
     fn folded(
         &self,
@@ -269,41 +240,6 @@ impl Task {
         Ok(LineReader { kind: LogKind::Messages, path: source.path, lines: Some(lines), from, to, notes })
     }
 
-    /// The last messages, found from the end of the log backwards.
-    pub(crate) fn last_messages(&self, count: u64) -> Result<LineReader, StoreError> {
-        let mut inner = self.lock_existing()?;
-        let source = inner.visible_source();
-        let last = inner.readers.snapshot().last_seq;
-        let notes = inner.log.notes().clone();
-        drop(inner);
-        let from = last.saturating_sub(count) + 1;
-        let failed = |error| StoreError::io(format!("reading {}", source.path), error);
-        let mut back = Backward::new(Arc::clone(&source.file), source.end);
-        let mut start = source.end;
-        while let Some((offset, bytes)) = back.previous().map_err(failed)? {
-            let damaged = |bad: BadLine| notes.found(&source.path, offset, bad.to_string());
-            let line = Line::parse(LogKind::Messages, &bytes).map_err(damaged)?;
-            if let Head::Message { seq, .. } = line.head {
-                if seq < from {
-                    break;
-                }
-                start = offset;
-                if seq == from {
-                    break;
-                }
-            }
-        }
-        let lines = Forward::new(Arc::clone(&source.file), start, source.end);
-        Ok(LineReader {
-            kind: LogKind::Messages,
-            path: source.path,
-            lines: Some(lines),
-            from,
-            to: last,
-            notes,
-        })
-    }
-
     /// One message, as it stands in the log.
     pub(crate) fn message(&self, seq: u64) -> Result<String, StoreError> {
         let mut reader = self.lines(seq, seq)?;
@@ -316,13 +252,6 @@ impl Task {
         Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().readers.snapshot().last_seq })
     }
 
-    /// Returns whether a message is pinned.
-    pub(crate) fn is_pinned(&self, seq: u64) -> Result<bool, StoreError> {
-        let mut inner = self.lock_existing()?;
-        inner.advance();
-        Ok(inner.readers.pins(&inner.log.state().pins).contains(&seq))
-    }
-
     /// RecordLog of `tools.jsonl` or `planning.jsonl`.
     pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> Result<LineReader, StoreError> {
         let mut inner = self.lock_existing()?;
@@ -333,28 +262,6 @@ impl Task {
         let records = inner.records(kind);
         let lines = records.writer.as_ref().map(|writer| Forward::new(Arc::clone(writer.file()), 0, end));
         Ok(LineReader { kind, path, lines, from, to, notes })
-    }
-
-    /// The newest plan with its number.
-    pub(crate) fn latest_plan(&self) -> Result<Option<(u64, Plan, DateTime<Utc>)>, StoreError> {
-        let mut inner = self.lock();
-        let end = self.records_end(&mut inner, LogKind::Plans);
-        let Some(file) = inner.plans.writer.as_ref().map(|writer| Arc::clone(writer.file())) else {
-            return Ok(None);
-        };
-        let path = inner.log.path(layout::PLANS);
-        let notes = inner.log.notes().clone();
-        drop(inner);
-        let failed = |error| StoreError::io(format!("reading {path}"), error);
-        let Some((offset, bytes)) = Backward::new(file, end).previous().map_err(failed)? else {
-            return Ok(None);
-        };
-        let damaged = |problem: String| notes.found(&path.to_string(), offset, problem);
-        let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
-        let Head::Record { number, .. } = line.head else { return Ok(None) };
-        let plan = Plan::parse(line.text).map_err(damaged)?;
-        let at = line.time().ok_or_else(|| damaged("its time cannot be read".to_owned()))?;
-        Ok(Some((number, plan, at)))
     }
 
     /// The view's second file, with its length.
@@ -411,4 +318,105 @@ fn check_log(path: &str, kind: LogKind, file: Arc<dyn File>, end: u64) -> Result
         taken.map_err(|damage| damaged(damage.offset, damage.problem))?;
     }
     Ok(())
+}
+
+impl Store {
+    /// The view as it is, or as it was after message `as_of`.
+    pub fn current(&self, id: TaskId, as_of: Option<u64>) -> Result<CurrentReader, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        task.ensure_view(&mut inner);
+        let source = inner.visible_source();
+        let last_seq = inner.readers.snapshot().last_seq;
+        if let Some(seq) = as_of.filter(|seq| *seq != last_seq) {
+            drop(inner);
+            if seq > last_seq {
+                return Err(StoreError::MessageNotFound { id: task.id, seq, last: last_seq });
+            }
+            let rewrite = source.rewrite_as_of(seq)?;
+            return task.folded(source, rewrite, seq);
+        }
+        let generation = inner.log.state().view_generation();
+        if let Some(files) = inner.view.files() {
+            return Ok(CurrentReader {
+                generation,
+                last_seq,
+                total_bytes: inner.readers.snapshot().view_len,
+                offset: 0,
+                bytes: ViewBytes::File(Arc::clone(files.file())),
+                path: inner.log.path(layout::CURRENT).to_string(),
+            });
+        }
+        let rewrite = inner.log.state().rewrite.clone();
+        drop(inner);
+        let rewrite = source.marked_rewrite(rewrite.as_ref())?;
+        task.folded(source, rewrite, last_seq)
+    }
+
+    /// The last messages of the log, with the events among them.
+    pub fn last_messages(&self, id: TaskId, count: u64) -> Result<LineReader, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        let source = inner.visible_source();
+        let last = inner.readers.snapshot().last_seq;
+        let notes = inner.log.notes().clone();
+        drop(inner);
+        let from = last.saturating_sub(count) + 1;
+        let failed = |error| StoreError::io(format!("reading {}", source.path), error);
+        let mut back = Backward::new(Arc::clone(&source.file), source.end);
+        let mut start = source.end;
+        while let Some((offset, bytes)) = back.previous().map_err(failed)? {
+            let damaged = |bad: BadLine| notes.found(&source.path, offset, bad.to_string());
+            let line = Line::parse(LogKind::Messages, &bytes).map_err(damaged)?;
+            if let Head::Message { seq, .. } = line.head {
+                if seq < from {
+                    break;
+                }
+                start = offset;
+                if seq == from {
+                    break;
+                }
+            }
+        }
+        let lines = Forward::new(Arc::clone(&source.file), start, source.end);
+        Ok(LineReader {
+            kind: LogKind::Messages,
+            path: source.path,
+            lines: Some(lines),
+            from,
+            to: last,
+            notes,
+        })
+    }
+
+    /// Returns whether a message is pinned.
+    pub fn is_pinned(&self, id: TaskId, seq: u64) -> Result<bool, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        inner.advance();
+        Ok(inner.readers.pins(&inner.log.state().pins).contains(&seq))
+    }
+
+    /// The newest plan with its number and when it was appended.
+    pub fn latest_plan(&self, id: TaskId) -> Result<Option<(u64, Plan, DateTime<Utc>)>, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock();
+        let end = task.records_end(&mut inner, LogKind::Plans);
+        let Some(file) = inner.plans.writer.as_ref().map(|writer| Arc::clone(writer.file())) else {
+            return Ok(None);
+        };
+        let path = inner.log.path(layout::PLANS);
+        let notes = inner.log.notes().clone();
+        drop(inner);
+        let failed = |error| StoreError::io(format!("reading {path}"), error);
+        let Some((offset, bytes)) = Backward::new(file, end).previous().map_err(failed)? else {
+            return Ok(None);
+        };
+        let damaged = |problem: String| notes.found(&path.to_string(), offset, problem);
+        let line = Line::parse(LogKind::Plans, &bytes).map_err(|bad| damaged(bad.to_string()))?;
+        let Head::Record { number, .. } = line.head else { return Ok(None) };
+        let plan = Plan::parse(line.text).map_err(damaged)?;
+        let at = line.time().ok_or_else(|| damaged("its time cannot be read".to_owned()))?;
+        Ok(Some((number, plan, at)))
+    }
 }

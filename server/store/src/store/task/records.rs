@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 use crate::infra::fs::{Fs, Open, StorePath};
 use crate::log::{Digest, Head, LogKind, LogWriter, RecordState, Signal};
 use crate::mask::MaskCounts;
+use crate::model::TaskId;
 use crate::model::{Durability, InvalidField, Plan, RequestId, StoreError, ToolCall};
+use crate::store::Store;
 
 use super::visibility::{RecordSnapshot, Visibility};
 use super::{Caller, Inner, Task};
@@ -116,16 +118,6 @@ impl Task {
         let body = call.body().map_err(|error| StoreError::io("recording a tool call", error.into()))?;
         self.check_size(call.largest_field(), &body)?;
         self.record(LogKind::Tools, &body, caller, masked)
-    }
-
-    /// Appends a plan.
-    pub(crate) fn append_plan(&self, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
-        plan.validate()?;
-        let mut masked = MaskCounts::default();
-        let plan = masking::plan(&self.env.options.masker, plan, &mut masked);
-        let body = plan.body().map_err(|error| StoreError::io("appending a plan", error.into()))?;
-        self.check_size("plan_content_json", &body)?;
-        self.record(LogKind::Plans, &body, caller, masked)
     }
 
     /// Returns whether a call with this id was recorded.
@@ -236,5 +228,18 @@ fn with_request_id(body: &str, request_id: Option<&RequestId>) -> String {
     match request_id {
         Some(id) => format!("{body},\"request_id\":\"{id}\""),
         None => body.to_owned(),
+    }
+}
+
+impl Store {
+    /// Appends a plan.
+    pub fn append_plan(&self, id: TaskId, plan: &Plan, caller: &Caller) -> Result<Recorded, StoreError> {
+        let task = self.task(id)?;
+        plan.validate()?;
+        let mut masked = MaskCounts::default();
+        let plan = masking::plan(&task.env.options.masker, plan, &mut masked);
+        let body = plan.body().map_err(|error| StoreError::io("appending a plan", error.into()))?;
+        task.check_size("plan_content_json", &body)?;
+        task.record(LogKind::Plans, &body, caller, masked)
     }
 }

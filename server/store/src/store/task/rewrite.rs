@@ -7,11 +7,13 @@ use std::sync::Arc;
 use crate::context::count_tokens;
 use crate::infra::fs::Open;
 use crate::log::{Digest, Fold, Forward, LogKind};
+use crate::model::TaskId;
 use crate::model::json::Json;
 use crate::model::{
     Durability, Event, InvalidField, LiteralKind, NewMessage, Rewrite, Role, Segment, StoreError,
     SummaryRecord,
 };
+use crate::store::Store;
 
 use super::view_files::{ViewWriter, crc_of};
 use super::{Caller, Inner, Task};
@@ -82,54 +84,6 @@ impl Task {
         let summaries = serde_json::to_string(&new.summaries).unwrap_or_default();
         let digest = Digest::of(&["rewrite", &asked.body(), &summaries]);
         self.run_rewrite(caller, digest, None, |task, inner| task.plan(inner, new))
-    }
-
-    /// Takes back the newest compaction in force, and the trims on top of it.
-    pub(crate) fn undo(&self, caller: &Caller) -> Result<u64, StoreError> {
-        let generation = self.run_rewrite(caller, Digest::of(&["undo"]), None, |task, inner| {
-            let nothing = StoreError::NothingToUndo { id: task.id };
-            let mark = inner.log.state().rewrite.clone().ok_or(nothing)?;
-            let parent = mark.parent.ok_or(StoreError::NothingToUndo { id: task.id })?;
-            let source = inner.log.source();
-            let back = if parent == 0 { None } else { Some(source.rewrite(parent)?) };
-            Ok(Rewrite {
-                ordinal: mark.ordinal + 1,
-                strategy: "undo".to_owned(),
-                base: mark.ordinal,
-                parent: back.as_ref().and_then(|back| back.parent),
-                covers: back.as_ref().map_or(0, |back| back.covers),
-                reason: format!("back to {parent}"),
-                segments: back.map_or_else(Vec::new, |back| back.segments_by_reference()),
-            })
-        })?;
-        // What was taken back is not made again at once, whatever the last try did not know of.
-        self.note_undo();
-        Ok(generation)
-    }
-
-    /// Takes the view back to what it was after message `seq`. The log keeps everything.
-    pub(crate) fn rewind(&self, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
-        self.run_rewrite(caller, Digest::of(&["rewind", &seq.to_string()]), None, |task, inner| {
-            let last = inner.log.state().last_seq;
-            if seq > last {
-                return Err(StoreError::MessageNotFound { id: task.id, seq, last });
-            }
-            let then = inner.log.source().rewrite_as_of(seq)?;
-            let covered = then.as_ref().map_or(0, |then| then.covers);
-            let mut segments = then.map_or_else(Vec::new, |then| then.segments_by_reference());
-            if covered < seq {
-                segments.push(Segment::keep(covered + 1, seq));
-            }
-            Ok(Rewrite {
-                ordinal: inner.log.state().view_generation() + 1,
-                strategy: "rewind".to_owned(),
-                base: inner.log.state().view_generation(),
-                parent: None,
-                covers: last,
-                reason: format!("{REWOUND}{seq}"),
-                segments,
-            })
-        })
     }
 
     /// `pins` are those it was worked out with, if that was before.
@@ -483,4 +437,56 @@ fn summary_lines(rewrite: &Rewrite) -> Vec<u8> {
         }
     }
     lines
+}
+
+impl Store {
+    /// Takes back the newest compaction in force; answers the new ordinal.
+    pub fn undo(&self, id: TaskId, caller: &Caller) -> Result<u64, StoreError> {
+        let task = self.task(id)?;
+        let generation = task.run_rewrite(caller, Digest::of(&["undo"]), None, |task, inner| {
+            let nothing = StoreError::NothingToUndo { id: task.id };
+            let mark = inner.log.state().rewrite.clone().ok_or(nothing)?;
+            let parent = mark.parent.ok_or(StoreError::NothingToUndo { id: task.id })?;
+            let source = inner.log.source();
+            let back = if parent == 0 { None } else { Some(source.rewrite(parent)?) };
+            Ok(Rewrite {
+                ordinal: mark.ordinal + 1,
+                strategy: "undo".to_owned(),
+                base: mark.ordinal,
+                parent: back.as_ref().and_then(|back| back.parent),
+                covers: back.as_ref().map_or(0, |back| back.covers),
+                reason: format!("back to {parent}"),
+                segments: back.map_or_else(Vec::new, |back| back.segments_by_reference()),
+            })
+        })?;
+        // What was taken back is not made again at once, whatever the last try did not know of.
+        task.note_undo();
+        Ok(generation)
+    }
+
+    /// Takes the view back to what it was after a message; answers the new ordinal.
+    pub fn rewind(&self, id: TaskId, seq: u64, caller: &Caller) -> Result<u64, StoreError> {
+        let task = self.task(id)?;
+        task.run_rewrite(caller, Digest::of(&["rewind", &seq.to_string()]), None, |task, inner| {
+            let last = inner.log.state().last_seq;
+            if seq > last {
+                return Err(StoreError::MessageNotFound { id: task.id, seq, last });
+            }
+            let then = inner.log.source().rewrite_as_of(seq)?;
+            let covered = then.as_ref().map_or(0, |then| then.covers);
+            let mut segments = then.map_or_else(Vec::new, |then| then.segments_by_reference());
+            if covered < seq {
+                segments.push(Segment::keep(covered + 1, seq));
+            }
+            Ok(Rewrite {
+                ordinal: inner.log.state().view_generation() + 1,
+                strategy: "rewind".to_owned(),
+                base: inner.log.state().view_generation(),
+                parent: None,
+                covers: last,
+                reason: format!("{REWOUND}{seq}"),
+                segments,
+            })
+        })
+    }
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::Task;
 use super::read::FilePart;
 use crate::log::{Fold, Forward, LogSource, ScannedLine};
+use crate::model::TaskId;
 use crate::model::json::field;
 use crate::model::{Rewrite, StoreError, TaskConfig};
 use crate::render::{ViewLine, ViewSource};
+use crate::store::Store;
 use crate::store::layout;
 
 /// A view that does not change any more.
@@ -156,14 +157,15 @@ impl ViewSource for ViewLines {
     }
 }
 
-impl Task {
-    /// The view as readers may see it.
-    pub(crate) fn view_snapshot(&self) -> Result<ViewSnapshot, StoreError> {
-        let mut inner = self.lock_existing()?;
-        self.ensure_view(&mut inner);
+impl Store {
+    /// The view with what OpenAI does not know of its messages, both as they are at this moment.
+    pub fn view_snapshot(&self, id: TaskId) -> Result<ViewSnapshot, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        task.ensure_view(&mut inner);
         let source = inner.visible_source();
         let (generation, last_seq) = (inner.log.state().view_generation(), inner.readers.snapshot().last_seq);
-        let config = self.visible_config(&inner).clone();
+        let config = task.visible_config(&inner).clone();
         if let Some(files) = inner.view.files() {
             let visible = inner.readers.snapshot();
             let extra = files.extra().filter(|_| visible.extra_len > 0);

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::context::Pressure;
 use crate::log::{Counters, Fold, LogKind, LogState, ViewState};
+use crate::model::TaskId;
 use crate::model::{Durability, Health, InheritedFrom, Metadata, StoreError, TaskConfig, TaskRow};
+use crate::store::Store;
 
 use super::{Inner, ReadOnly, Task};
 use crate::store::files::{self, Sync};
@@ -55,57 +57,6 @@ pub struct TaskInfo {
 }
 
 impl Task {
-    pub(crate) fn info(&self) -> Result<TaskInfo, StoreError> {
-        let mut inner = self.lock_existing()?;
-        let durability = inner.log.durability();
-        self.ensure_view(&mut inner);
-        inner.advance();
-        let now = self.env.clock.monotonic();
-        let mut unseen = None;
-        if !inner.view.is_open() {
-            unseen = Some((inner.visible_source(), inner.log.state().rewrite.clone()));
-        }
-        let lease = inner.log.state().lease.clone();
-        let mut info = TaskInfo {
-            row: self.row(&inner),
-            folder: inner.log.folder(),
-            lease: lease.map(|lease| (lease, self.env.leases.age(self.id, now))),
-            durability,
-            tally: inner.readers.snapshot().tally.clone(),
-            view_tokens: inner.readers.snapshot().view_tokens,
-            view_messages: inner.readers.snapshot().view_lines,
-            view_generation: inner.log.state().view_generation(),
-            last_seq: inner.readers.snapshot().last_seq,
-            tool_successes: inner.tools.visible().successes,
-            plans: inner.plans.visible().last,
-            pins: inner.readers.pins(&inner.log.state().pins).into_iter().collect(),
-            log_bytes: inner.readers.snapshot().log_end
-                + inner.tools.visible().end
-                + inner.plans.visible().end,
-            disk_bytes: 0,
-            view_bytes: inner.readers.snapshot().view_len,
-            config: self.visible_config(&inner).clone(),
-            pressure: self.visible_pressure(&inner),
-            lease_generation: inner.log.state().lease_generation,
-            inherited_from: self.inherited_from(),
-        };
-        let (dir, policy) = (inner.log.dir(), self.visible_policy(&inner));
-        drop(inner);
-        if let Some((source, rewrite)) = unseen {
-            // Where nothing can be written there may be no view; what it would be is counted.
-            let rewrite = source.marked_rewrite(rewrite.as_ref())?;
-            let view = count_view(Fold::new(source, rewrite, info.last_seq))?;
-            info.view_tokens = view.tokens;
-            info.view_messages = view.lines;
-            info.view_bytes = view.len;
-            let tokens = info.tally.calibrated(view.tokens.saturating_add(info.tally.tools_tokens));
-            info.pressure = Pressure::of(tokens, &policy);
-        }
-        info.disk_bytes = files::tree_bytes(self.env.fs.as_ref(), &dir)
-            .map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
-        Ok(info)
-    }
-
     /// Returns how full the context is.
     pub(crate) fn pressure_now(&self) -> Result<Pressure, StoreError> {
         let mut inner = self.lock_existing()?;
@@ -267,4 +218,59 @@ fn task_json(row: &TaskRow) -> Result<Vec<u8>, StoreError> {
         .map_err(|error| StoreError::io(format!("writing {}", layout::TASK), error.into()))?;
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+impl Store {
+    /// A task as it is now.
+    pub fn task_info(&self, id: TaskId) -> Result<TaskInfo, StoreError> {
+        let task = self.task(id)?;
+        let mut inner = task.lock_existing()?;
+        let durability = inner.log.durability();
+        task.ensure_view(&mut inner);
+        inner.advance();
+        let now = task.env.clock.monotonic();
+        let mut unseen = None;
+        if !inner.view.is_open() {
+            unseen = Some((inner.visible_source(), inner.log.state().rewrite.clone()));
+        }
+        let lease = inner.log.state().lease.clone();
+        let mut info = TaskInfo {
+            row: task.row(&inner),
+            folder: inner.log.folder(),
+            lease: lease.map(|lease| (lease, task.env.leases.age(task.id, now))),
+            durability,
+            tally: inner.readers.snapshot().tally.clone(),
+            view_tokens: inner.readers.snapshot().view_tokens,
+            view_messages: inner.readers.snapshot().view_lines,
+            view_generation: inner.log.state().view_generation(),
+            last_seq: inner.readers.snapshot().last_seq,
+            tool_successes: inner.tools.visible().successes,
+            plans: inner.plans.visible().last,
+            pins: inner.readers.pins(&inner.log.state().pins).into_iter().collect(),
+            log_bytes: inner.readers.snapshot().log_end
+                + inner.tools.visible().end
+                + inner.plans.visible().end,
+            disk_bytes: 0,
+            view_bytes: inner.readers.snapshot().view_len,
+            config: task.visible_config(&inner).clone(),
+            pressure: task.visible_pressure(&inner),
+            lease_generation: inner.log.state().lease_generation,
+            inherited_from: task.inherited_from(),
+        };
+        let (dir, policy) = (inner.log.dir(), task.visible_policy(&inner));
+        drop(inner);
+        if let Some((source, rewrite)) = unseen {
+            // Where nothing can be written there may be no view; what it would be is counted.
+            let rewrite = source.marked_rewrite(rewrite.as_ref())?;
+            let view = count_view(Fold::new(source, rewrite, info.last_seq))?;
+            info.view_tokens = view.tokens;
+            info.view_messages = view.lines;
+            info.view_bytes = view.len;
+            let tokens = info.tally.calibrated(view.tokens.saturating_add(info.tally.tools_tokens));
+            info.pressure = Pressure::of(tokens, &policy);
+        }
+        info.disk_bytes = files::tree_bytes(task.env.fs.as_ref(), &dir)
+            .map_err(|error| StoreError::io(format!("measuring {dir}"), error))?;
+        Ok(info)
+    }
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use crate::context::OutputPolicy;
 use crate::log::{Digest, TRIMMED_TOKENS, ViewMessage, ViewWalk};
+use crate::model::TaskId;
 use crate::model::json::{field, items};
 use crate::model::{Calibration, NewMessage, Rewrite, Role, Segment, Status, StoreError};
+use crate::store::Store;
 
 use super::outline::push;
 use super::{Caller, Inner, NewRewrite, Outline, Task};
@@ -80,62 +82,6 @@ impl Task {
             && inner.context.outputs.is_due(&policy.outputs, view.output_tokens, tally.calibration)
             && inner.log.state().status == Status::Running
             && !inner.rewriting
-    }
-
-    /// Trims the oldest outputs of the view if they have passed their budget, to a third of it. None if there was
-    /// nothing to do, or not enough to be worth a rewrite.
-    pub(crate) fn trim_if_due(&self) -> Result<Option<TrimOutcome>, StoreError> {
-        let (look, policy) = {
-            let mut inner = self.lock();
-            self.ensure_view(&mut inner);
-            if !self.is_trimming_due(&inner) {
-                return Ok(None);
-            }
-            (self.outline_locked(&mut inner)?, inner.context.policy().outputs.clone())
-        };
-        let budget = policy.budget_tokens;
-        let chosen = look.choose_outputs(&policy, budget / LEAVE)?;
-        let saved = look.told_outputs(look.output_tokens) - look.told_outputs(chosen.left);
-        if chosen.trimmed == 0 || saved < budget / WORTH {
-            self.note_look(&look, &chosen);
-            return Ok(None);
-        }
-        let caller = Caller { request_id: None, lease_generation: look.lease };
-        self.trim(&look, &chosen, &caller, Digest::of(&["trim"])).map(Some)
-    }
-
-    /// Trims the oldest outputs of the view until the rest has at most so many tokens, by default the task's own budget; what
-    /// the model has not answered yet stays, and so do pinned messages and protected tools.
-    pub(crate) fn trim_outputs(
-        &self,
-        budget: Option<u64>,
-        caller: &Caller,
-    ) -> Result<TrimOutcome, StoreError> {
-        let asked = budget.map_or_else(|| "own".to_owned(), |budget| budget.to_string());
-        let digest = Digest::of(&["trim", &asked]);
-        if let Some(generation) = self.compressed_before(caller, digest)? {
-            let usage = self.context_usage(None)?;
-            let tokens = usage.calibration.apply(usage.output_tokens);
-            let duplicate = true;
-            let (tokens_before, tokens_after) = (tokens, tokens);
-            return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
-        }
-        let (look, policy) = {
-            let mut inner = self.lock();
-            self.check_writable(&inner)?;
-            self.check_running(&inner, "trim its outputs")?;
-            self.admit(&inner, caller.lease_generation)?;
-            self.ensure_view(&mut inner);
-            (self.outline_locked(&mut inner)?, inner.context.policy().outputs.clone())
-        };
-        let chosen = look.choose_outputs(&policy, budget.unwrap_or(policy.budget_tokens))?;
-        if chosen.trimmed == 0 {
-            let tokens = look.told_outputs(look.output_tokens);
-            let generation = look.generation;
-            let (tokens_before, tokens_after, duplicate) = (tokens, tokens, false);
-            return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
-        }
-        self.trim(&look, &chosen, caller, digest)
     }
 
     fn trim(
@@ -408,6 +354,65 @@ fn called(calls: &str) -> Vec<(String, String)> {
 /// Parses a JSON string.
 fn text(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
+}
+
+impl Store {
+    /// Trims the oldest outputs of tools in a view, if they have passed their budget and it is worth a rewrite.
+    pub fn trim_if_due(&self, id: TaskId) -> Result<Option<TrimOutcome>, StoreError> {
+        let task = self.task(id)?;
+        let (look, policy) = {
+            let mut inner = task.lock();
+            task.ensure_view(&mut inner);
+            if !task.is_trimming_due(&inner) {
+                return Ok(None);
+            }
+            (task.outline_locked(&mut inner)?, inner.context.policy().outputs.clone())
+        };
+        let budget = policy.budget_tokens;
+        let chosen = look.choose_outputs(&policy, budget / LEAVE)?;
+        let saved = look.told_outputs(look.output_tokens) - look.told_outputs(chosen.left);
+        if chosen.trimmed == 0 || saved < budget / WORTH {
+            task.note_look(&look, &chosen);
+            return Ok(None);
+        }
+        let caller = Caller { request_id: None, lease_generation: look.lease };
+        task.trim(&look, &chosen, &caller, Digest::of(&["trim"])).map(Some)
+    }
+
+    /// Trims the oldest outputs of tools in a view until the rest has at most so many tokens; none: the task's own budget.
+    pub fn trim_outputs(
+        &self,
+        id: TaskId,
+        budget: Option<u64>,
+        caller: &Caller,
+    ) -> Result<TrimOutcome, StoreError> {
+        let task = self.task(id)?;
+        let asked = budget.map_or_else(|| "own".to_owned(), |budget| budget.to_string());
+        let digest = Digest::of(&["trim", &asked]);
+        if let Some(generation) = task.compressed_before(caller, digest)? {
+            let usage = task.context_usage(None)?;
+            let tokens = usage.calibration.apply(usage.output_tokens);
+            let duplicate = true;
+            let (tokens_before, tokens_after) = (tokens, tokens);
+            return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
+        }
+        let (look, policy) = {
+            let mut inner = task.lock();
+            task.check_writable(&inner)?;
+            task.check_running(&inner, "trim its outputs")?;
+            task.admit(&inner, caller.lease_generation)?;
+            task.ensure_view(&mut inner);
+            (task.outline_locked(&mut inner)?, inner.context.policy().outputs.clone())
+        };
+        let chosen = look.choose_outputs(&policy, budget.unwrap_or(policy.budget_tokens))?;
+        if chosen.trimmed == 0 {
+            let tokens = look.told_outputs(look.output_tokens);
+            let generation = look.generation;
+            let (tokens_before, tokens_after, duplicate) = (tokens, tokens, false);
+            return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
+        }
+        task.trim(&look, &chosen, caller, digest)
+    }
 }
 
 #[cfg(test)]
