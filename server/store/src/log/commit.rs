@@ -1,17 +1,50 @@
 //! Group commit with a leader and followers: one caller commits the journal for everybody who has written meanwhile.
 //!
-//! A follower waits in its thread ([`Commit::wait`]) or as a task ([`Commit::poll`]); a leader commits in its thread.
+//! A follower waits in its thread ([`Commit::wait`]) or as a task ([`Commit::poll`]); a leader commits in its thread. What
+//! makes the lines durable is a [`Journal`]: a log is written to and read from a local file, whatever its journal is. A second
+//! journal ships the same bytes elsewhere; `journal_tests.rs` says what each of them has to keep.
 
+use std::fmt::Debug;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::journal::Journal;
 use super::signal::Signal;
 use crate::infra::fs::File;
 use crate::model::Durability;
+
+/// Makes the lines of one log durable.
+pub trait Journal: Debug + Send + Sync {
+    /// Returns the local file of the log.
+    fn file(&self) -> &Arc<dyn File>;
+
+    /// Makes the bytes `from..to` of the local file durable; everything before `from` is. Blocks. After an error it is
+    /// unknown which of these bytes survive a crash, and the log commits nothing more.
+    fn commit(&self, from: u64, to: u64) -> io::Result<()>;
+}
+
+/// The journal of a log that stands in its local file alone.
+#[derive(Debug)]
+pub struct LocalJournal(Arc<dyn File>);
+
+impl LocalJournal {
+    /// Returns the journal of a file.
+    pub fn new(file: Arc<dyn File>) -> Self {
+        Self(file)
+    }
+}
+
+impl Journal for LocalJournal {
+    fn file(&self) -> &Arc<dyn File> {
+        &self.0
+    }
+
+    fn commit(&self, _from: u64, _to: u64) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
 
 /// How far a log is written and how far it is durable.
 #[derive(Debug)]
@@ -223,3 +256,7 @@ impl CommitFailure {
 #[cfg(test)]
 #[path = "commit_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "journal_tests.rs"]
+mod conformance;

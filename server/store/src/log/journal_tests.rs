@@ -2,9 +2,6 @@
 //!
 //! A new kind of journal implements [`Fixture`] and calls [`conforms`].
 
-use std::sync::Mutex;
-
-use super::super::commit::Commit;
 use super::super::line::{Head, LogKind};
 use super::super::scan::{Forward, TailVerdict, check_tail, read_exact_at};
 use super::super::writer::LogWriter;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::commit::Commit;
-use super::journal::LocalJournal;
+use super::commit::{Commit, LocalJournal};
 use super::line::{self, BadLine, Head, Line, LogKind};
 use super::signal::Signal;
 use crate::infra::fs::File;
