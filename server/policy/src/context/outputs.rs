@@ -36,6 +36,11 @@ impl OutputPolicy {
         }
     }
 
+    /// Returns the tokens that a trim which nobody asked for has to save: a tenth of the budget.
+    pub fn worth(&self) -> u64 {
+        self.budget_tokens / 10
+    }
+
     /// Whether the outputs of a tool are never trimmed.
     pub fn protects(&self, tool: &str) -> bool {
         self.protected_tools.iter().any(|protected| protected == tool)

@@ -12,10 +12,10 @@ use crate::model::{
 };
 use crate::store::Store;
 
-use super::compression_attempt::CompressionAttempt;
 use super::ticket::{Due, Pending, Ticket};
 use super::visibility::Former;
 use super::{Caller, Inner, Task};
+use crate::context::CompressionAttempt;
 use crate::log::message_body;
 use crate::store::masking;
 

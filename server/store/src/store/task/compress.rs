@@ -10,10 +10,10 @@ use crate::model::TaskId;
 use crate::model::{Durability, Rewrite, Segment, Status, StoreError, SummaryRecord};
 use crate::store::Store;
 
-use super::compression_attempt::CompressionAttempt;
 use super::interrupted::ASKED_AGAIN;
 use super::outline::{Part, assemble};
 use super::{Caller, Inner, NewRewrite, Task};
+use crate::context::CompressionAttempt;
 
 /// A view that a strategy has worked out.
 #[derive(Debug, Clone)]

@@ -15,7 +15,8 @@ use crate::model::{
 
 use super::context_usage::{CounterCell, chosen};
 use super::records::RecordLog;
-use super::{ContextPolicy, Digest, Inner, Task, TaskLog, TaskView};
+use super::{Digest, Inner, Task, TaskLog, TaskView};
+use crate::context::ContextPolicy;
 use crate::store::env::Env;
 use crate::store::files::{self, Sync};
 use crate::store::layout::{self, Folder};

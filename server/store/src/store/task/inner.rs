@@ -2,14 +2,14 @@
 
 use std::io;
 
-use super::compression_attempt::{CompressionAttempt, LogTokens};
-use super::context::ContextPolicy;
 use super::log::TaskLog;
 use super::records::RecordLog;
 use super::task_info::count_view;
 use super::view::TaskView;
 use super::visibility::{LogSnapshot, Visibility};
 use super::{ReadOnly, Task};
+use crate::context::ContextPolicy;
+use crate::context::{CompressionAttempt, LogTokens};
 use crate::log::{Appended, Counters, Fold, Head, LogKind, LogSource};
 use crate::model::{Role, StoreError};
 
@@ -201,12 +201,17 @@ impl Inner {
 
     /// Returns the counters, with what calls have shown since.
     pub(super) fn tally(&self) -> Counters {
-        self.context.tally(&self.log.state().tally, self.log.state().view_generation())
+        self.with_refusal(&self.log.state().tally)
     }
 
     /// Returns the same as readers see them.
     pub(super) fn visible_tally(&self) -> Counters {
-        self.context.tally(&self.readers.snapshot().tally, self.log.state().view_generation())
+        self.with_refusal(&self.readers.snapshot().tally)
+    }
+
+    fn with_refusal(&self, tally: &Counters) -> Counters {
+        let reported = self.context.reported(self.log.state().view_generation()).or(tally.reported);
+        Counters { reported, ..tally.clone() }
     }
 
     pub(super) fn log_tokens(&self) -> LogTokens {

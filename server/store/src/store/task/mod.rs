@@ -7,7 +7,6 @@
 mod append;
 mod collect;
 mod compress;
-mod compression_attempt;
 mod context;
 mod context_usage;
 mod create;
@@ -47,7 +46,6 @@ use super::checkpoint::{Checkpoint, RecordMark};
 use super::env::Env;
 use super::layout::{self, Folder};
 use super::masking;
-use context::ContextPolicy;
 use context_usage::CounterCell;
 use inner::Inner;
 use log::TaskLog;

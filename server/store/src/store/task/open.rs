@@ -14,7 +14,8 @@ use crate::model::{StoreError, TaskId};
 
 use super::context_usage::{CounterCell, chosen};
 use super::records::RecordLog;
-use super::{ContextPolicy, Inner, ReadOnly, Task, TaskLog, TaskView};
+use super::{Inner, ReadOnly, Task, TaskLog, TaskView};
+use crate::context::ContextPolicy;
 use crate::store::checkpoint::{Checkpoint, RecordMark};
 use crate::store::env::Env;
 use crate::store::files;

@@ -7,7 +7,7 @@ use crate::context::OutputPolicy;
 use crate::log::{Digest, TRIMMED_TOKENS, ViewMessage, ViewWalk};
 use crate::model::TaskId;
 use crate::model::json::{field, items};
-use crate::model::{Calibration, NewMessage, Rewrite, Role, Segment, Status, StoreError};
+use crate::model::{NewMessage, Rewrite, Role, Segment, Status, StoreError};
 use crate::store::Store;
 
 use super::outline::push;
@@ -17,8 +17,6 @@ use super::{Caller, Inner, NewRewrite, Outline, Task};
 const LEAVE: u64 = 3;
 /// The part of the limit below which nothing is trimmed: half of it.
 const FROM: u64 = 2;
-/// What a rewrite that nobody asked for has to save, as a part of the budget.
-const WORTH: u64 = 10;
 /// Outputs that may stay among trimmed ones: each of them is named in the rewrite.
 const MOST_KEPT: usize = 32 << 10;
 
@@ -35,37 +33,6 @@ pub struct TrimOutcome {
     pub generation: u64,
     /// Whether a call with the same id had done it before.
     pub duplicate: bool,
-}
-
-/// The last scan of the view for outputs to trim. It is not kept.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct OutputScan {
-    /// The last message of a model that was appended since the task was opened; outputs before it are answered.
-    answer: u64,
-    /// The last message when nothing more could be trimmed; none: there may be outputs to trim.
-    exhausted: Option<u64>,
-    /// Tokens of outputs that stay, as counted.
-    kept: u64,
-}
-
-impl OutputScan {
-    /// RecordLog a message of the model.
-    pub(super) fn note_answer(&mut self, seq: u64) {
-        self.answer = seq;
-    }
-
-    /// Forgets what the last scan has found: there may be more to trim.
-    pub(super) fn look_again(&mut self) {
-        (self.exhausted, self.kept) = (None, 0);
-    }
-
-    /// Returns whether a scan may find outputs to trim that save enough: those of the view have so many tokens.
-    fn is_due(&self, policy: &OutputPolicy, tokens: u64, calibration: Calibration) -> bool {
-        policy.enabled
-            && calibration.apply(tokens) > policy.budget_tokens
-            && calibration.apply(tokens.saturating_sub(self.kept)) >= policy.budget_tokens / WORTH
-            && self.exhausted.is_none_or(|last_seq| self.answer > last_seq)
-    }
 }
 
 impl Task {
@@ -109,9 +76,8 @@ impl Task {
     }
 
     fn note_look(&self, look: &Outline, chosen: &TrimSelection) {
-        let outputs = &mut self.lock().context.outputs;
-        outputs.exhausted = chosen.exhausted.then_some(look.last_seq);
-        outputs.kept = chosen.kept_tokens;
+        let exhausted = chosen.exhausted.then_some(look.last_seq);
+        self.lock().context.outputs.note_scan(exhausted, chosen.kept_tokens);
     }
 }
 
@@ -371,7 +337,7 @@ impl Store {
         let budget = policy.budget_tokens;
         let chosen = look.choose_outputs(&policy, budget / LEAVE)?;
         let saved = look.told_outputs(look.output_tokens) - look.told_outputs(chosen.left);
-        if chosen.trimmed == 0 || saved < budget / WORTH {
+        if chosen.trimmed == 0 || saved < policy.worth() {
             task.note_look(&look, &chosen);
             return Ok(None);
         }
@@ -412,28 +378,5 @@ impl Store {
             return Ok(TrimOutcome { trimmed: 0, tokens_before, tokens_after, generation, duplicate });
         }
         task.trim(&look, &chosen, caller, digest)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::context::{Policy, ServerPolicy};
-    use crate::model::TaskConfig;
-
-    #[test]
-    fn a_scan_is_due_when_outputs_that_may_go_pass_their_budget() {
-        let server = Policy::resolve(None, &TaskConfig::default(), &ServerPolicy::default());
-        let policy = OutputPolicy { enabled: true, budget_tokens: 1_000, ..server.outputs };
-        let is_due = |scan: &OutputScan, tokens| scan.is_due(&policy, tokens, Calibration::default());
-        let mut scan = OutputScan::default();
-        assert_eq!([1_000, 1_001].map(|tokens| is_due(&scan, tokens)), [false, true]);
-        (scan.exhausted, scan.kept) = (Some(7), 950);
-        scan.note_answer(7);
-        assert!(!is_due(&scan, 2_000), "nothing was answered since");
-        scan.note_answer(8);
-        assert_eq!([1_049, 1_050].map(|tokens| is_due(&scan, tokens)), [false, true]);
-        scan.look_again();
-        assert!(is_due(&scan, 1_001));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::context::{Policy, Pressure, Stage};
+use super::{Policy, Pressure, Stage};
 
 /// The time after which a failed attempt is repeated, even if nothing was appended.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -10,7 +10,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The last attempt to compress a view. It is not kept: of a task that is opened again the log tells when it was last
 /// compressed, and an attempt that brought nothing is made once more.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CompressionAttempt {
+pub struct CompressionAttempt {
     /// Tokens of all messages of the log that it knew of; none: there was no attempt since the task was opened.
     seen: Option<u64>,
     /// Tokens of all messages when the view was last compressed, as the log told then. If it tells the same, the attempt is
@@ -26,27 +26,28 @@ pub(super) struct CompressionAttempt {
 
 /// How far a log has grown, in tokens of all its messages.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LogTokens {
-    pub(super) now: u64,
+pub struct LogTokens {
+    /// As it is.
+    pub now: u64,
     /// When the view was last compressed.
-    pub(super) compressed_at: u64,
+    pub compressed_at: u64,
 }
 
 impl CompressionAttempt {
     /// Returns the attempt that made the present view out of messages of `seen` tokens. Nobody has found yet that a view over
     /// the limit cannot be made smaller.
-    pub(super) fn succeeded(seen: u64, compressed_at: u64) -> Self {
+    pub fn succeeded(seen: u64, compressed_at: u64) -> Self {
         Self { seen: Some(seen), compressed_at, ..Self::default() }
     }
 
     /// Returns an attempt that brought nothing; `over` if the messages that have to stay are too large by themselves, and
     /// `over_limit` is the limit that the view is over.
-    pub(super) fn useless(seen: u64, compressed_at: u64, over: bool, over_limit: Option<u64>) -> Self {
+    pub fn useless(seen: u64, compressed_at: u64, over: bool, over_limit: Option<u64>) -> Self {
         Self { seen: Some(seen), compressed_at, over, over_limit, retry_at: None }
     }
 
     /// RecordLog that an attempt failed: the next one waits for more messages, or for a while.
-    pub(super) fn fail(&mut self, log: LogTokens, limit: u64, now: Instant) {
+    pub fn fail(&mut self, log: LogTokens, limit: u64, now: Instant) {
         self.seen = Some(log.now);
         self.compressed_at = log.compressed_at;
         self.over_limit = Some(limit);
@@ -54,18 +55,12 @@ impl CompressionAttempt {
     }
 
     /// Returns whether the messages that have to stay were too large by themselves.
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.over
     }
 
     /// Returns whether it is time for another attempt, on a view that has passed its threshold.
-    pub(super) fn is_next_due(
-        &self,
-        policy: &Policy,
-        pressure: &Pressure,
-        log: LogTokens,
-        now: Instant,
-    ) -> bool {
+    pub fn is_next_due(&self, policy: &Policy, pressure: &Pressure, log: LogTokens, now: Instant) -> bool {
         let since = match self.seen {
             Some(seen) if self.compressed_at == log.compressed_at => seen,
             Some(seen) => seen.max(log.compressed_at),
