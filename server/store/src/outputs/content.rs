@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::OutputId;
 use super::meta::{Checksums, Meta};
 use super::tally::{BLOCK, Counted, Tally};
-use crate::infra::fs::{File, Fs, Open, StorePath};
+use crate::infra::fs::{File, Fs, Open, StorePath, optional};
 use crate::log::read_exact_at;
 
 /// Bytes that a frame of a packed output stands for; the last may stand for less.
@@ -71,19 +71,11 @@ struct PackFrame {
 impl Content {
     /// Opens an output in a directory; `None` if it is not there.
     pub fn open(fs: &dyn Fs, dir: &StorePath, id: OutputId) -> io::Result<Option<Self>> {
-        match fs.open(&dir.join(id.plain()), Open::Read) {
-            Ok(file) => {
-                let len = file.len()?;
-                return Ok(Some(Self { len, on_disk: len, from: ContentSource::File(file), check: None }));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Some(file) = optional(fs.open(&dir.join(id.plain()), Open::Read))? {
+            let len = file.len()?;
+            return Ok(Some(Self { len, on_disk: len, from: ContentSource::File(file), check: None }));
         }
-        match fs.open(&dir.join(id.packed()), Open::Read) {
-            Ok(file) => Self::packed(file).map(Some),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        optional(fs.open(&dir.join(id.packed()), Open::Read))?.map(Self::packed).transpose()
     }
 
     fn packed(file: Arc<dyn File>) -> io::Result<Self> {

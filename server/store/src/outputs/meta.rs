@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::tally::Counted;
-use crate::infra::fs::{File, Fs, Open, StorePath};
+use crate::infra::fs::{File, Fs, Open, StorePath, optional};
 use crate::log::{read_exact_at, seal, unseal};
 
 /// The form of the file.
@@ -179,11 +179,7 @@ fn is_zero(number: &u64) -> bool {
 impl Meta {
     /// Reads the file at a path; `None` if it is not there or damaged.
     pub fn read(fs: &dyn Fs, path: &StorePath) -> io::Result<Option<Self>> {
-        let file = match fs.open(path, Open::Read) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some(file) = optional(fs.open(path, Open::Read))? else { return Ok(None) };
         let len = file.len()?;
         let mut bytes = vec![0; MAX_HEAD.min(usize::try_from(len).unwrap_or(MAX_HEAD))];
         // Nearly all of them are short.

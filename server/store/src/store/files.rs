@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::infra::fs::{Fs, Kind, Open, StorePath};
+use crate::infra::fs::{DirEntry, Fs, Kind, Open, StorePath, optional};
 use crate::model::StoreError;
 
 use super::layout::NEXT;
@@ -10,11 +10,7 @@ use super::layout::NEXT;
 /// Reads a file of at most `limit` bytes; `None` if it is not there.
 pub(crate) fn read_small(fs: &dyn Fs, path: &StorePath, limit: u64) -> Result<Option<Vec<u8>>, StoreError> {
     let failed = |error| StoreError::io(format!("reading {path}"), error);
-    let file = match fs.open(path, Open::Read) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
+    let Some(file) = optional(fs.open(path, Open::Read)).map_err(failed)? else { return Ok(None) };
     let len = file.len().map_err(failed)?;
     if len > limit {
         let problem = format!("it has {len} bytes, more than {limit}");
@@ -57,20 +53,21 @@ pub(crate) fn replace(fs: &dyn Fs, path: &StorePath, bytes: &[u8], sync: Sync) -
     })
 }
 
-/// Bytes of all files in a directory and below; what is moved away meanwhile may be missed.
-pub(crate) fn tree_bytes(fs: &dyn Fs, path: &StorePath) -> io::Result<u64> {
+/// Returns the entries of a directory.
+pub(crate) fn entries(fs: &dyn Fs, path: &StorePath) -> io::Result<Vec<DirEntry>> {
     let mut entries = Vec::new();
-    match fs.list(path, &mut |entry| {
+    fs.list(path, &mut |entry| {
         entries.push(entry);
         Ok(())
-    }) {
-        Ok(()) => {}
-        // It was moved or removed since.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
-    }
+    })?;
+    Ok(entries)
+}
+
+/// Returns the bytes of all files in a directory and below; files that are moved away meanwhile may be missed.
+pub(crate) fn tree_bytes(fs: &dyn Fs, path: &StorePath) -> io::Result<u64> {
     let mut bytes = 0;
-    for entry in entries {
+    // It may have been moved or removed since.
+    for entry in optional(entries(fs, path))?.unwrap_or_default() {
         let path = path.join(entry.name);
         bytes += match entry.kind {
             Kind::Dir => tree_bytes(fs, &path)?,
@@ -83,20 +80,12 @@ pub(crate) fn tree_bytes(fs: &dyn Fs, path: &StorePath) -> io::Result<u64> {
 
 /// Removes a file if it is there.
 pub(crate) fn remove_if_there(fs: &dyn Fs, path: &StorePath) -> io::Result<()> {
-    match fs.remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
+    optional(fs.remove_file(path)).map(drop)
 }
 
 /// Removes all that is in a directory.
 pub(crate) fn empty_dir(fs: &dyn Fs, path: &StorePath) -> io::Result<()> {
-    let mut inside = Vec::new();
-    fs.list(path, &mut |entry| {
-        inside.push(entry.name);
-        Ok(())
-    })?;
-    inside.into_iter().try_for_each(|name| remove_tree(fs, &path.join(name)))
+    entries(fs, path)?.into_iter().try_for_each(|entry| remove_tree(fs, &path.join(entry.name)))
 }
 
 /// Removes a directory with all that is in it, or a file.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::catalog::{Catalog, CatalogOptions, Opened};
 use crate::infra::clock::{Clock, SystemClock};
 use crate::infra::fs::disk::DiskFs;
-use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath};
+use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath, optional};
 use crate::log::MAX_LINE_BYTES;
 use crate::model::{InvalidField, StoreError};
 
@@ -250,11 +250,7 @@ fn take_lock(fs: &dyn Fs, name: &str) -> Result<Option<Arc<dyn File>>, StoreErro
 pub(crate) fn lock_holder(fs: &dyn Fs, name: &str) -> Result<Option<String>, StoreError> {
     let path = StorePath::ROOT.join(layout::LOCK);
     let failed = |error| StoreError::io(format!("looking at the lock of {name}"), error);
-    let file = match fs.open(&path, Open::Read) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
-    };
+    let Some(file) = optional(fs.open(&path, Open::Read)).map_err(failed)? else { return Ok(None) };
     if file.try_lock().map_err(failed)? { Ok(None) } else { holder(fs).map(Some) }
 }
 

@@ -243,15 +243,9 @@ impl<'a> Recovery<'a> {
     }
 
     fn entries_in(&self, dir: &StorePath) -> Result<Vec<DirEntry>, StoreError> {
-        let mut entries = Vec::new();
-        let listed = self.env.fs.list(dir, &mut |entry| {
-            entries.push(entry);
-            Ok(())
-        });
-        match listed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.writes => Ok(entries),
-            Err(error) => Err(StoreError::io(format!("listing {dir}"), error)),
-            Ok(()) => Ok(entries),
+        match files::entries(self.env.fs.as_ref(), dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !self.writes => Ok(Vec::new()),
+            listed => listed.map_err(|error| StoreError::io(format!("listing {dir}"), error)),
         }
     }
 

@@ -71,6 +71,15 @@ pub struct DirEntry {
     pub kind: Kind,
 }
 
+/// Turns the error of a file that does not exist into `None`.
+pub fn optional<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// A tree of files. All paths are relative to its root.
 pub trait Fs: Debug + Send + Sync {
     /// Opens a file; a new one is 0600.

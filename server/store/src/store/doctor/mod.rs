@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
-use crate::infra::fs::{DirEntry, Kind, Name, StorePath};
+use crate::infra::fs::{DirEntry, Kind, Name, StorePath, optional};
 use crate::model::{Health, Status, StoreError, TaskFilter, TaskId, TaskOrder, TaskRow};
 
 use super::env::{Env, StoreOptions};
@@ -294,15 +294,9 @@ impl Doctor<'_> {
     }
 
     fn entries(&self, dir: &StorePath) -> Result<Vec<DirEntry>, StoreError> {
-        let mut entries = Vec::new();
-        let listed = self.env.fs.list(dir, &mut |entry| {
-            entries.push(entry);
-            Ok(())
-        });
-        match listed {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            listed => listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?,
-        }
+        let listed = optional(files::entries(self.env.fs.as_ref(), dir));
+        let mut entries =
+            listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?.unwrap_or_default();
         entries.sort_by(|a: &DirEntry, b: &DirEntry| a.name.cmp(&b.name));
         Ok(entries)
     }

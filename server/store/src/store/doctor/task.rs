@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::infra::fs::{File, Kind, Name, Open, StorePath};
+use crate::infra::fs::{File, Kind, Name, Open, StorePath, optional};
 use crate::log::{
     Damage, FORMAT_VERSION, Fold, Forward, Head, Index, IndexRow, Line, LogKind, LogSource, LogState,
     RecordState, TailVerdict, ViewState, check_tail, read_exact_at,
@@ -359,9 +359,8 @@ struct Compare {
 
 impl Compare {
     fn open(doctor: &Doctor<'_>, path: &StorePath) -> Self {
-        let file = match doctor.env.fs.open(path, Open::Read) {
-            Ok(file) => Some(file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        let file = match optional(doctor.env.fs.open(path, Open::Read)) {
+            Ok(file) => file,
             // A symlink, for example: it is no view, whatever it points to.
             Err(error) => {
                 tracing::warn!(%path, %error, "a view cannot be read");

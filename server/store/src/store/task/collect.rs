@@ -11,9 +11,9 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use super::{Inner, PutFiles, Task};
-use crate::infra::fs::{File, Name, StorePath};
+use crate::infra::fs::{File, StorePath};
 use crate::model::StoreError;
-use crate::outputs::{Content, Entry, Meta, OutputId, PACK_FROM};
+use crate::outputs::{Content, Meta, OutputId, PACK_FROM};
 use crate::store::env::lock;
 use crate::store::files;
 use crate::store::layout;
@@ -276,25 +276,8 @@ impl Task {
         let fs = self.env.fs.as_ref();
         let dir = inner.log.path(layout::OUTPUTS);
         let failed = |error| StoreError::io(format!("removing what is left in {dir}"), error);
-        let mut left: Vec<Name> = Vec::new();
-        let listed = fs.list(&dir, &mut |entry| {
-            let alone = match Entry::of(&entry.name) {
-                Some(Entry::Put) => !self.env.is_being_put(&entry.name),
-                Some(Entry::Meta(_) | Entry::Plain(_) | Entry::Packed(_)) | None => false,
-            };
-            if alone && left.len() < BATCH {
-                left.push(entry.name);
-            }
-            Ok(())
-        });
-        match listed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            listed => listed.map_err(failed)?,
-        }
-        for name in left {
-            files::remove_if_there(fs, &dir.join(name)).map_err(failed)?;
-        }
-        Ok(())
+        let left = self.abandoned_puts(&dir).map_err(failed)?;
+        left.iter().take(BATCH).try_for_each(|path| files::remove_if_there(fs, path)).map_err(failed)
     }
 
     /// Packs the outputs that were last put before some time, or all if the task has ended; answers how many.

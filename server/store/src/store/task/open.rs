@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 
-use crate::infra::fs::{File, Open, StorePath};
+use crate::infra::fs::{File, Open, StorePath, optional};
 use crate::log::{
     Damage, DamageNote, FORMAT_VERSION, Forward, Index, Line, LogKind, LogState, LogWriter, Signal,
     TailVerdict, check_tail, read_exact_at,
@@ -159,13 +159,10 @@ impl Opener<'_> {
         let fs = self.env.fs.as_ref();
         let path = self.dir.join(layout::MESSAGES);
         let how = if self.mode == OpenMode::Write { Open::Write } else { Open::Read };
-        let file = match fs.open(&path, how) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damaged(&path, &Damage { offset: 0, problem: "it is missing".to_owned() }));
-            }
-            Err(error) => return Err(StoreError::io(format!("opening {path}"), error)),
-        };
+        let opened = optional(fs.open(&path, how));
+        let file = opened
+            .map_err(|error| StoreError::io(format!("opening {path}"), error))?
+            .ok_or_else(|| damaged(&path, &Damage::new(0, "it is missing")))?;
         let index = self.index(checkpoint)?;
         // Without the index that belongs to it, a checkpoint would leave the first part of the log unindexed.
         let known = checkpoint.map_or(0, |checkpoint| checkpoint.log_len);
@@ -207,15 +204,13 @@ impl Opener<'_> {
         let path = self.dir.join(records.file_name());
         let known = mark.map_or(0, |mark| mark.len);
         let how = if self.mode == OpenMode::Write { Open::Write } else { Open::Read };
-        let file = match self.env.fs.open(&path, how) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && known == 0 => return Ok(records),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let damage = Damage { offset: 0, problem: "it is missing".to_owned() };
-                self.unmendable(&path, &damage)?;
-                return Ok(records);
+        let opened = optional(self.env.fs.open(&path, how));
+        let opened = opened.map_err(|error| StoreError::io(format!("opening {path}"), error))?;
+        let Some(file) = opened else {
+            if known > 0 {
+                self.unmendable(&path, &Damage::new(0, "it is missing"))?;
             }
-            Err(error) => return Err(StoreError::io(format!("opening {path}"), error)),
+            return Ok(records);
         };
         if let Some(mark) = mark {
             records.state = mark.state.clone();
@@ -346,12 +341,9 @@ impl Opener<'_> {
         let path = self.dir.join(layout::INDEX);
         let how = if self.mode == OpenMode::Write { Open::Write } else { Open::Read };
         let trusted = checkpoint.clean || checkpoint.boot_id == self.env.boot_id;
-        match self.env.fs.open(&path, how).and_then(|file| Index::open(file, checkpoint.index_rows, trusted))
-        {
-            Ok(index) => Ok(index),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::io(format!("reading {path}"), error)),
-        }
+        let opened = self.env.fs.open(&path, how);
+        let index = opened.and_then(|file| Index::open(file, checkpoint.index_rows, trusted));
+        Ok(optional(index).map_err(|error| StoreError::io(format!("reading {path}"), error))?.flatten())
     }
 
     fn new_index(&self) -> Result<Index, StoreError> {

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath};
+use crate::infra::fs::{File, Fs, Kind, Name, Open, StorePath, optional};
 use crate::model::{StoreError, TaskId};
 use crate::outputs::{
     Content, Counted, Entry, Meta, OutputHead, OutputId, OutputName, Written, pack, put_names,
@@ -436,10 +436,7 @@ impl Task {
             }
             Ok(())
         });
-        match listed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            listed => listed.map(|()| bytes),
-        }
+        optional(listed).map(|_| bytes)
     }
 
     /// Outputs were removed or became smaller.
@@ -449,21 +446,22 @@ impl Task {
 
     /// Removes what puts that broke off have left.
     pub(super) fn sweep_puts(&self, inner: &Inner, found: &mut Vec<StorePath>) -> Result<(), StoreError> {
-        let fs = self.env.fs.as_ref();
         let dir = inner.log.path(layout::OUTPUTS);
+        let left = self.abandoned_puts(&dir);
+        found.extend(left.map_err(|error| StoreError::io(format!("listing {dir}"), error))?);
+        Ok(())
+    }
+
+    /// Returns the files of outputs that were begun and that nobody writes.
+    pub(super) fn abandoned_puts(&self, dir: &StorePath) -> io::Result<Vec<StorePath>> {
         let mut left = Vec::new();
-        let listed = fs.list(&dir, &mut |entry| {
+        let listed = self.env.fs.list(dir, &mut |entry| {
             if Entry::of(&entry.name) == Some(Entry::Put) && !self.env.is_being_put(&entry.name) {
                 left.push(dir.join(entry.name));
             }
             Ok(())
         });
-        match listed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            listed => listed.map_err(|error| StoreError::io(format!("listing {dir}"), error))?,
-        }
-        found.append(&mut left);
-        Ok(())
+        optional(listed).map(|_| left)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::infra::fs::{File, Fs, Name, Open, StorePath};
+use crate::infra::fs::{File, Fs, Name, Open, StorePath, optional};
 use crate::log::{Fold, Line, LogSource, RENDER_VERSION, ViewState, read_exact_at, show};
 use crate::model::StoreError;
 use crate::store::checkpoint::ViewMark;
@@ -237,16 +237,9 @@ fn open_checked(
     crc: u32,
     trusted: bool,
 ) -> io::Result<Option<Arc<dyn File>>> {
-    let file = match fs.open(path, Open::Write) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let found = file.len()?;
-    if found < len || (!trusted && crc_of(file.as_ref(), len)? != crc) {
-        return Ok(None);
-    }
-    Ok(Some(file))
+    let Some(file) = optional(fs.open(path, Open::Write))? else { return Ok(None) };
+    let is_same = file.len()? >= len && (trusted || crc_of(file.as_ref(), len)? == crc);
+    Ok(is_same.then_some(file))
 }
 
 /// The checksum of the first `len` bytes of a file.
