@@ -46,7 +46,7 @@ impl CompressionAttempt {
         Self { seen: Some(seen), compressed_at, over, over_limit, retry_at: None }
     }
 
-    /// RecordLog that an attempt failed: the next one waits for more messages, or for a while.
+    /// Records that an attempt failed: the next one waits for more messages, or for a while.
     pub fn fail(&mut self, log: LogTokens, limit: u64, now: Instant) {
         self.seen = Some(log.now);
         self.compressed_at = log.compressed_at;

@@ -89,7 +89,7 @@ impl ContextPolicy {
         self.set_policy(config, server);
     }
 
-    /// RecordLog which model is asked: its limit counts.
+    /// Records which model is asked: its limit counts.
     pub fn ask(&mut self, provider: Provider, model: &str, config: &TaskConfig, server: &ServerPolicy) {
         if self.model.provider != Some(provider) || self.model.model != model {
             self.model = Asked { provider: Some(provider), model: model.to_owned(), most: None };
@@ -98,7 +98,7 @@ impl ContextPolicy {
         }
     }
 
-    /// RecordLog that the model refused a context of so many calibrated and counted tokens as too long. A limit that it states
+    /// Records that the model refused a context of so many calibrated and counted tokens as too long. A limit that it states
     /// is the limit; if that is more than the context has by our count, the count is wrong, and the context has at least one
     /// token more than the limit. Without a figure, the limit is a little below what was sent.
     pub fn refuse(&mut self, stated: Overflow, calibrated: u64, counted: u64, generation: u64) {
@@ -112,7 +112,7 @@ impl ContextPolicy {
         self.compression = CompressionAttempt::default();
     }
 
-    /// RecordLog the reported usage of a call. A limit below what the model has read is none.
+    /// Records the reported usage of a call. A limit below what the model has read is none.
     pub fn report_usage(&mut self, usage: &Event, config: &TaskConfig, server: &ServerPolicy) {
         let Event::Usage { tools_tokens, .. } = usage else { return };
         self.tools.report(*tools_tokens);
@@ -129,7 +129,7 @@ impl ContextPolicy {
         refusal.map(|refusal| refusal.count)
     }
 
-    /// RecordLog the tokens of the tools of a request: they are sent with the next one too.
+    /// Records the tokens of the tools of a request: they are sent with the next one too.
     pub fn note_tools(&mut self, tokens: u64) {
         // Usage has said already whether these are counted.
         if self.tools.tokens != Some(tokens) {
@@ -142,7 +142,7 @@ impl ContextPolicy {
         if self.tools.uncounted { 0 } else { self.tools.tokens.unwrap_or(logged) }
     }
 
-    /// RecordLog that the view was looked through for media when it had so many bytes.
+    /// Records that the view was looked through for media when it had so many bytes.
     pub fn note_media_scan(&mut self, bytes: u64) {
         self.media_scanned_at = bytes;
     }
@@ -158,7 +158,7 @@ impl ContextPolicy {
         self.pinned_tokens
     }
 
-    /// RecordLog the tokens of all pinned messages; none: they have to be counted again.
+    /// Records the tokens of all pinned messages; none: they have to be counted again.
     pub fn set_pinned_tokens(&mut self, tokens: Option<u64>) {
         self.pinned_tokens = tokens;
     }
@@ -185,7 +185,7 @@ pub struct OutputScan {
 }
 
 impl OutputScan {
-    /// RecordLog a message of the model.
+    /// Records a message of the model.
     pub fn note_answer(&mut self, seq: u64) {
         self.answer = seq;
     }

@@ -1,6 +1,6 @@
 //! Removing outputs that no log names, and packing those that are not read much any more.
 //!
-//! ScannedLogs are scanned without the task's lock; what was written to them meanwhile is scanned under it, right before an output
+//! Logs are scanned without the task's lock; what was written to them meanwhile is scanned under it, right before an output
 //! goes. So one that is named goes only if that came later than all of it.
 
 use std::collections::BTreeSet;

@@ -36,7 +36,7 @@ pub struct NewView {
     pub reason: String,
     /// What the view is to consist of, and the messages behind `covers`.
     pub parts: Vec<Part>,
-    /// RecordLog of its summaries, in the order of the literals of that kind. The store gives the ids.
+    /// Records of its summaries, in the order of the literals of that kind. The store gives the ids.
     pub summaries: Vec<SummaryRecord>,
 }
 

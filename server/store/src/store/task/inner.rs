@@ -219,7 +219,7 @@ impl Inner {
         LogTokens { now, compressed_at: self.log.compressed_at() }
     }
 
-    /// RecordLog that there is a new view, made out of messages of `seen` tokens.
+    /// Records that there is a new view, made out of messages of `seen` tokens.
     pub(super) fn note_view(&mut self, seen: u64) {
         self.context.compression = CompressionAttempt::succeeded(seen, self.log.compressed_at());
     }

@@ -44,7 +44,7 @@ impl TaskLog {
         self.folder
     }
 
-    /// RecordLog that the task's directory was moved to another folder.
+    /// Records that the task's directory was moved to another folder.
     pub(super) fn move_to(&mut self, folder: Folder) {
         self.folder = folder;
     }
@@ -156,7 +156,7 @@ impl TaskLog {
         self.writer.sync()
     }
 
-    /// RecordLog that the lines up to `end` were acknowledged without a sync.
+    /// Records that the lines up to `end` were acknowledged without a sync.
     pub(super) fn keep(&mut self, end: u64) -> io::Result<()> {
         self.writer.keep(end)
     }
@@ -177,7 +177,7 @@ impl TaskLog {
         self.len().saturating_sub(self.checkpoint_at)
     }
 
-    /// RecordLog a checkpoint of the log at some length.
+    /// Records a checkpoint of the log at some length.
     pub(super) fn note_checkpoint(&mut self, len: u64) {
         self.checkpoint_at = len;
     }

@@ -252,7 +252,7 @@ impl Task {
         Err(StoreError::MessageNotFound { id: self.id, seq, last: self.lock().readers.snapshot().last_seq })
     }
 
-    /// RecordLog of `tools.jsonl` or `planning.jsonl`.
+    /// Records of `tools.jsonl` or `planning.jsonl`.
     pub(crate) fn records(&self, kind: LogKind, from: u64, to: u64) -> Result<LineReader, StoreError> {
         let mut inner = self.lock_existing()?;
         let end = self.records_end(&mut inner, kind);

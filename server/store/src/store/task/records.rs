@@ -110,7 +110,7 @@ impl RecordLog {
 }
 
 impl Task {
-    /// RecordLog a tool call.
+    /// Records a tool call.
     pub(crate) fn record_tool_call(&self, call: &ToolCall, caller: &Caller) -> Result<Recorded, StoreError> {
         call.validate()?;
         let mut masked = MaskCounts::default();

@@ -37,7 +37,7 @@ pub struct NewRewrite {
     pub reason: String,
     /// What the view is to consist of.
     pub segments: Vec<Segment>,
-    /// RecordLog of its summaries, in the order of the literals of that kind. The store gives the ids.
+    /// Records of its summaries, in the order of the literals of that kind. The store gives the ids.
     pub summaries: Vec<SummaryRecord>,
 }
 

@@ -188,7 +188,7 @@ impl TrimSelection {
     }
 }
 
-/// TrimSelector, message by message from the oldest. An output is decided on when the model has answered it.
+/// Selects outputs to trim, message by message from the oldest. An output is decided on when the model has answered it.
 struct TrimSelector<'a> {
     outline: &'a Outline,
     most: u64,

@@ -53,7 +53,7 @@ impl TaskView {
         self.state().map_or(self.tokens, |state| Some(state.tokens))
     }
 
-    /// RecordLog the tokens of a view without files.
+    /// Records the tokens of a view without files.
     pub(super) fn note_tokens(&mut self, tokens: u64) {
         self.tokens = Some(tokens);
     }
