@@ -1,4 +1,4 @@
-//! What a failure of SQLite means: which can pass by themselves, and which say that the file is damaged.
+//! Sorts failures of SQLite: some pass by themselves, some say that the file is damaged.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use rusqlite::{ErrorCode, ffi};
 
 use crate::model::StoreError;
 
-/// What can be done about a failure.
+/// The remedy for a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Someone else holds the lock: try again.

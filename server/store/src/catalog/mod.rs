@@ -28,11 +28,11 @@ mod schema;
 mod tests;
 mod writer;
 
-/// How long a read waits for what was queued before it. Past that it answers from what is committed: a
+/// The longest time that a read waits for rows that were queued before it. Past that it answers from what is committed: a
 /// listing must work while the disk is full, or nobody could find what to remove.
 const READ_WAIT: Duration = Duration::from_secs(5);
 
-/// How a catalog waits.
+/// The waiting times of a catalog.
 #[derive(Debug, Clone)]
 pub struct CatalogOptions {
     /// How long one attempt waits for another process's lock.
@@ -49,7 +49,7 @@ impl Default for CatalogOptions {
     }
 }
 
-/// What [`Catalog::open`] found.
+/// The result of [`Catalog::open`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Opened {
     /// A catalog. If it was not closed in order, rows may be missing or old.

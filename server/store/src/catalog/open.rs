@@ -21,12 +21,12 @@ use super::{lossy, queries};
 use crate::infra::clock::SystemClock;
 use crate::model::StoreError;
 
-/// What SQLite keeps beside a database. The first journal of a file is a rollback one: WAL comes later.
+/// The endings of files that SQLite keeps beside a database. The first journal of a file is a rollback one: WAL comes later.
 pub(super) const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 const PRIVATE: u32 = 0o600;
 
-/// How a database is opened.
+/// The access with which a database is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Write,
@@ -145,7 +145,7 @@ pub(super) fn open_in_memory() -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Why a file was not taken as a catalog.
+/// The reason why a file is not used as a catalog.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
     #[error("{0}")]

@@ -55,7 +55,7 @@ pub(super) const INDEXES: [&str; 8] = [
 
 const META_COLUMNS: [&str; 2] = ["key", "value"];
 
-/// What a database file holds.
+/// The contents of a database file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing yet.

@@ -16,7 +16,7 @@ use super::error::{Failure, Kind, kind};
 use super::{CatalogOptions, Db, queries};
 use crate::model::{Health, TaskId, TaskRow};
 
-/// How long SQLite itself waits for a lock in one go: a store that stops is not held up for longer.
+/// The time that SQLite itself waits for a lock in one go: a store that stops is not held up for longer.
 pub(super) const BUSY_SLICE: Duration = Duration::from_millis(100);
 /// The pause after the first attempt that found the file locked; each later one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// A queue this long is committed at once, so that a rebuild does not keep all its rows in memory.
 const LONG_QUEUE: usize = 1024;
 
-/// What is to be done with a task's row.
+/// A change of a task's row.
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Put(Arc<TaskRow>),
@@ -43,7 +43,7 @@ struct Entry {
 
 type Batch = Vec<(TaskId, Entry)>;
 
-/// What the callers and the thread share.
+/// The queue that the callers and the thread share.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<WriterState>,

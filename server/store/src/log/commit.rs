@@ -46,7 +46,7 @@ impl Journal for LocalJournal {
     }
 }
 
-/// How far a log is written and how far it is durable.
+/// The group commit of a log: it knows how far the log is written and how far it is durable.
 #[derive(Debug)]
 pub struct Commit {
     journal: Box<dyn Journal>,

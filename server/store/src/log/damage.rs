@@ -36,7 +36,7 @@ impl DamageNotes {
     }
 }
 
-/// Where a reader of one task notes damage.
+/// A handle with which readers of one task note damage.
 #[derive(Debug, Clone)]
 pub struct DamageNote(Arc<NoteTarget>);
 

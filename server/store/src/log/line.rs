@@ -14,7 +14,7 @@ pub const MAX_LINE_BYTES: usize = 32 << 20;
 /// `,"crc":"XXXXXXXX"}`
 const SEAL_BYTES: usize = 18;
 
-/// Which log a line belongs to: they differ in their envelopes only.
+/// The log that a line belongs to. Logs differ in their envelopes only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogKind {
     /// `messages.jsonl`
@@ -25,7 +25,7 @@ pub enum LogKind {
     Plans,
 }
 
-/// What a line is.
+/// The kind of a line, with the fields of its envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Head<'a> {
     /// A message.
@@ -67,7 +67,7 @@ pub struct Line<'a> {
     body: usize,
 }
 
-/// Why a line is not valid.
+/// The reason why a line is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadLine {
     /// It has no line end.
@@ -211,7 +211,7 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// What a line says of the request that wrote it.
+/// The fields of the request that wrote a line.
 #[derive(Debug, Deserialize)]
 pub struct RequestBody {
     /// Its id.

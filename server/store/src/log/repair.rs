@@ -1,4 +1,4 @@
-//! What OpenAI would not take of a message, repaired: contents, calls and names as they stand in the view.
+//! Repairs contents, calls and names that OpenAI would refuse, for the view.
 //!
 //! Pure. Everything that is fine stands as it came; the rest becomes text that says what was there, or is left out, and
 //! the caller is told that something was lost. `docs/FORMAT.md` §3 is the contract, `tests/oracle/fold.py` the same in

@@ -58,7 +58,7 @@ pub struct Requests {
 type Entry = (RequestId, String, u64, u64);
 
 impl Requests {
-    /// How many are remembered.
+    /// The number of requests that are remembered.
     pub const MOST: usize = 1024;
 
     /// Returns what is known of an id.

@@ -177,7 +177,7 @@ pub(crate) fn read_exact_at(file: &dyn File, buf: &mut [u8], offset: u64) -> io:
     Ok(())
 }
 
-/// What a log is worth from a damaged line on.
+/// The verdict on a log from a damaged line on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TailVerdict {
     /// Nothing from there on was ever acknowledged: it can be cut off.

@@ -20,7 +20,7 @@ pub const TRIMMED_TOKENS: u64 = 12;
 pub const MISSING_TOKENS: u64 = 10;
 const MISSING_RESULT: &str = "\"[no result: the call was interrupted]\"";
 
-/// Where a view stands.
+/// The state of a view after its last line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViewState {
     /// Lines of `current.jsonl`.
@@ -190,7 +190,7 @@ struct Rendered<'a> {
     beside: Beside<'a>,
 }
 
-/// What of a message is not in its line.
+/// The fields of a message that are not in its line.
 #[derive(Default)]
 struct Beside<'a> {
     name: Option<&'a str>,

@@ -44,7 +44,7 @@ struct ContentCheck {
     at: u64,
 }
 
-/// Where bytes come from.
+/// The source of bytes.
 #[derive(Debug)]
 enum ContentSource {
     File(Arc<dyn File>),
@@ -61,7 +61,7 @@ struct Packed {
     bytes: Vec<u8>,
 }
 
-/// Where a frame begins, in the file and in what it stands for.
+/// The beginning of a frame, in the file and in the unpacked bytes.
 #[derive(Debug, Clone, Copy)]
 struct PackFrame {
     at: u64,

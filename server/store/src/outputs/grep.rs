@@ -29,7 +29,7 @@ const HELD: usize = 8 << 20;
 /// Bytes that are read at once.
 const BLOCK: usize = 64 << 10;
 
-/// What is looked for.
+/// The options of a search.
 #[derive(Debug, Clone)]
 pub struct GrepOptions {
     /// A regular expression, as ripgrep takes it.
@@ -63,7 +63,7 @@ pub struct Found {
     pub gap_before: bool,
 }
 
-/// What a search has come to.
+/// The outcome of a search.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Searched {
     /// Lines that matched.
@@ -72,7 +72,7 @@ pub struct Searched {
     pub limited: bool,
 }
 
-/// Who takes what is found.
+/// Takes the matches of a search.
 pub trait Matches {
     /// Takes a line; false if there is nobody any more.
     fn take(&mut self, found: Found) -> bool;

@@ -9,7 +9,7 @@ use crate::infra::fs::Name;
 pub struct OutputId([u8; 16]);
 
 impl OutputId {
-    /// What every id begins with.
+    /// The beginning of every id.
     pub const PREFIX: &str = "out-";
     /// Characters of an id.
     pub const LEN: usize = Self::PREFIX.len() + 32;
@@ -77,7 +77,7 @@ impl fmt::Display for OutputId {
     }
 }
 
-/// What may be read as an output: one that was stored, or the text of a message that was not, as a note in its place
+/// The name of an output: one that was stored, or the text of a message that was not, as a note in its place
 /// names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputName {
@@ -88,7 +88,7 @@ pub enum OutputName {
 }
 
 impl OutputName {
-    /// What the name of a message begins with.
+    /// The beginning of the name of a message.
     const PREFIX: &str = "seq=";
 
     /// The reverse of `to_string`.

@@ -1,6 +1,6 @@
-//! What an output is by its media type.
+//! The kind of an output by its media type.
 
-/// How an output is shown.
+/// The way in which an output is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediaKind {
     /// As text.

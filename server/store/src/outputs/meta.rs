@@ -22,7 +22,7 @@ const CHECKSUM: usize = 9;
 /// Longest first line.
 const MAX_HEAD: usize = 32 << 10;
 
-/// What is known of an output.
+/// The facts about an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputHead {
     /// The form of the file.
@@ -50,7 +50,7 @@ pub struct OutputHead {
     pub blocks: u64,
 }
 
-/// Who puts an output, and when.
+/// The origin of an output, and its time.
 #[derive(Debug, Clone)]
 pub struct Written {
     /// What it is.

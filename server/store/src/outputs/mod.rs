@@ -26,14 +26,14 @@ pub use view::{View, ViewLimits, ViewMaker};
 
 use crate::infra::fs::Name;
 
-/// What the name of a file begins with that is being written.
+/// The beginning of the name of a file that is being written.
 const PUT: &str = "put-";
-/// What the name of an output ends with that is packed.
+/// The ending of the name of a packed output.
 const PACKED: &str = ".zst";
-/// What the name of an output's index ends with.
+/// The ending of the name of an output's index.
 const META: &str = ".meta";
 
-/// What a file in `outputs/` is.
+/// The kind of a file in `outputs/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// The bytes of an output.

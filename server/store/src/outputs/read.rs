@@ -12,7 +12,7 @@ const BLOCK: usize = 64 << 10;
 /// Bytes that are looked through in one step, if none of them are wanted.
 const SCAN: u64 = 4 << 20;
 
-/// What a step has done.
+/// The outcome of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The first line that begins in it (0 if none does), or the offset of its first byte.
@@ -40,7 +40,7 @@ pub struct Lines {
     shown: Shown,
 }
 
-/// How far a line is shown.
+/// The part of a line that is shown.
 #[derive(Debug, Default)]
 struct Shown {
     begun: bool,

@@ -1,4 +1,4 @@
-//! What is learnt of an output while its bytes pass by: its hash, its size, where its lines are, whether it is text.
+//! Counts an output while its bytes pass by: its hash, its size, where its lines are, whether it is text.
 
 use super::OutputId;
 use super::meta::LineRow;
@@ -25,7 +25,7 @@ pub struct Tally {
     text: TextCheck,
 }
 
-/// What was learnt.
+/// The counts of an output.
 #[derive(Debug)]
 pub struct Counted {
     /// The name of the output.
@@ -156,7 +156,7 @@ impl Blocks {
     }
 }
 
-/// Whether bytes are UTF-8 without NUL.
+/// Checks whether bytes are UTF-8 without NUL.
 #[derive(Debug, Default)]
 struct TextCheck {
     broken: bool,

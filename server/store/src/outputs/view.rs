@@ -1,4 +1,4 @@
-//! What a model is shown of an output: its beginning, if asked for its end, and how to see the rest.
+//! The preview of an output for a model: its beginning, if asked for its end, and how to see the rest.
 //!
 //! It is made while the bytes pass by, so that nothing is read again; what it may need is all that is kept.
 
@@ -20,7 +20,7 @@ const LINES_AT_ONCE: u64 = 200;
 /// Largest image or document that becomes a content part: what providers take of one.
 const PART_BYTES: usize = 3 << 20;
 
-/// How much is shown.
+/// The limits of a preview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ViewLimits {
     /// Characters of a line.
@@ -43,7 +43,7 @@ impl ViewLimits {
     }
 }
 
-/// What is shown.
+/// The preview of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
     /// The content of the message: text, or an array of parts.

@@ -46,7 +46,7 @@ pub(crate) struct ViewMark {
     pub(crate) state: ViewState,
 }
 
-/// Where `tools.jsonl` or `planning.jsonl` stood; durable when this was written.
+/// The state of `tools.jsonl` or `planning.jsonl`, which was durable when the checkpoint was written.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct RecordMark {
     pub(crate) len: u64,

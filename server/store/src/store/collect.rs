@@ -14,7 +14,7 @@ use crate::model::{TaskId, in_full};
 /// Tasks that could not be looked at, of which it is told why.
 const MAX_FAILED: usize = 100;
 
-/// What was removed, or would be.
+/// The outputs that were removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Garbage {
     /// Of all tasks together.

@@ -8,7 +8,7 @@ use crate::infra::fs::StorePath;
 use crate::infra::net::user_id;
 use crate::model::StoreError;
 
-/// What is wrong with a text that is no token.
+/// The problem of a text that is not a token.
 pub const NOT_A_TOKEN: &str = "is no token: at least 16 visible ASCII characters";
 
 /// Returns whether a text can be a token.

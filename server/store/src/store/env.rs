@@ -1,4 +1,4 @@
-//! What all tasks of a store share: the disk, the clock, leases, the catalog, and whether writes are taken.
+//! The environment that all tasks of a store share: the disk, the clock, leases, the catalog, and whether writes are taken.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -25,7 +25,7 @@ use super::lease::Leases;
 /// Syncs at once, over all tasks. Each takes a thread.
 const SYNCS: usize = 64;
 
-/// How a store works.
+/// The options of a store.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
     /// How far a record must have come before it is acknowledged, unless its task says otherwise.

@@ -28,7 +28,7 @@ pub(crate) fn read_small(fs: &dyn Fs, path: &StorePath, limit: u64) -> Result<Op
     Ok(Some(bytes))
 }
 
-/// Whether a replaced file has to be on disk before anything else happens.
+/// The durability that a replaced file must have before anything else happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
     /// Its contents are synced before the rename; the directory is synced by whoever needs it.

@@ -1,4 +1,4 @@
-//! How a task begins: with a system prompt, and with what it takes over from one that ended.
+//! Begins tasks: with a system prompt, and with a context that is inherited from a task that ended.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::model::{
     TaskRow, TokenCounter,
 };
 
-/// How many tasks are looked at for one that has something to take over.
+/// The number of tasks that are searched for one to inherit from.
 const LOOKED_AT: usize = 10;
 
-/// What a new task takes over.
+/// The source of the context that a new task inherits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Inherit {
     /// Nothing.
@@ -29,7 +29,7 @@ pub enum Inherit {
     From(TaskId),
 }
 
-/// What a new task has from the start.
+/// The contents with which a new task begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Beginning {
     /// What it takes over.
@@ -47,7 +47,7 @@ pub struct Previous {
     pub has_final_summary: bool,
 }
 
-/// What a task would take over.
+/// The context that a task would inherit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InheritanceContext {
     /// From whom.

@@ -1,4 +1,4 @@
-//! Where things are in a data directory. The only place that makes paths.
+//! The layout of a data directory. The only place that makes paths.
 
 use crate::infra::fs::{Name, StorePath};
 use crate::model::{Status, TaskId};
@@ -52,7 +52,7 @@ impl Folder {
 
 /// Tasks being made, and files that have no name for long.
 pub const TMP: Name = Name::fixed(".tmp");
-/// What is being removed.
+/// The directory of tasks that are being removed.
 pub const TRASH: Name = Name::fixed(".trash");
 /// The highest lease that any deleted task had.
 pub const LEASE_FLOOR: Name = Name::fixed("lease_floor");
@@ -60,9 +60,9 @@ pub const LEASE_FLOOR: Name = Name::fixed("lease_floor");
 pub const ARCHIVED: Name = Name::fixed("archived");
 /// The catalog.
 pub const CATALOG: Name = Name::fixed("tasks.db");
-/// What callers over TCP must carry.
+/// The token that callers over TCP must carry.
 pub const TOKEN: Name = Name::fixed("token");
-/// Where a running server listens.
+/// The addresses at which a running server listens.
 pub const ADDRESSES: Name = Name::fixed("addresses");
 /// The lock of the directory.
 pub const LOCK: Name = Name::fixed("LOCK");
@@ -74,7 +74,7 @@ pub const PROBE: Name = Name::fixed("probe");
 
 /// Files of a task.
 pub const METADATA: Name = Name::fixed("metadata.json");
-/// What stood in its place before it was restored from a copy.
+/// The metadata that stood there before they were restored from a copy.
 pub const DAMAGED_METADATA: Name = Name::fixed("metadata.json.damaged");
 /// A copy of `metadata.json` that contradicted it.
 pub const CONTRADICTING_METADATA: Name = Name::fixed("metadata.json.copy");
@@ -86,33 +86,33 @@ pub const TOOLS: Name = Name::fixed("tools.jsonl");
 pub const PLANS: Name = Name::fixed("planning.jsonl");
 /// The view.
 pub const CURRENT: Name = Name::fixed("current.jsonl");
-/// What OpenAI does not know of the view's messages.
+/// The fields of the view's messages that OpenAI does not know.
 pub const EXTRA: Name = Name::fixed("current.extra.jsonl");
-/// Where log and views stand.
+/// The checkpoint: how far log and views have come.
 pub const CHECKPOINT: Name = Name::fixed("checkpoint.json");
-/// Where lines stand in the log.
+/// The index of the log.
 pub const INDEX: Name = Name::fixed("index");
 /// One line a summary.
 pub const SUMMARIES: Name = Name::fixed("summaries.jsonl");
 /// The final row of the catalog.
 pub const TASK: Name = Name::fixed("task.json");
-/// What is to be remembered of a task.
+/// The final summary of a task.
 pub const FINAL_SUMMARY: Name = Name::fixed("final_summary.txt");
-/// Why a task is in quarantine.
+/// The reason why a task is in quarantine.
 pub const QUARANTINE_NOTE: Name = Name::fixed("quarantine.json");
 /// Full outputs of tools.
 pub const OUTPUTS: Name = Name::fixed("outputs");
 
-/// What is being sent to a provider.
+/// The request that is being sent to a provider.
 pub const REQUEST: Name = Name::fixed("request.json");
-/// What a summary is to stand for.
+/// The messages that a summary replaces.
 pub const TO_SUMMARIZE: Name = Name::fixed("to_summarize.jsonl");
-/// What stays beside it.
+/// The messages that stay beside it.
 pub const UNSUMMARIZED: Name = Name::fixed("unsummarized.jsonl");
-/// What is being sent to the model that summarises.
+/// The request to the model that summarises.
 pub const SUMMARY_REQUEST: Name = Name::fixed("summary_request.json");
 
-/// What a name becomes while its file is being made.
+/// The ending of a name while its file is being made.
 pub const NEXT: &str = ".next";
 
 /// Returns whether a file of a task directory is only there while something is going on. A second one at the same time has

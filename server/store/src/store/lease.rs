@@ -1,4 +1,4 @@
-//! Who may write to a task. The log knows holders and generations; here is only how long they live.
+//! Leases: they say who may write to a task. The log knows holders and generations; this file knows how long they live.
 //!
 //! Renewals stay in memory, on a monotonic clock: a wall clock that jumps changes nothing. A server that was
 //! restarted knows of no renewals and grants every lease one fresh time-to-live.

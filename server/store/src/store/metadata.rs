@@ -44,7 +44,7 @@ fn parse(bytes: &[u8], id: TaskId) -> Result<(Metadata, bool), String> {
     Ok((metadata, is_sealed))
 }
 
-/// What the file and its copies say together.
+/// The verdict on the file and its copies together.
 pub(super) enum MetadataVerdict {
     /// The file is right, as far as can be told.
     Right,

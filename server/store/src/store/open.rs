@@ -19,7 +19,7 @@ use super::layout::{self, Folder};
 use super::recover::{self, Recovered};
 use super::{Shared, Store};
 
-/// How often, and after which pause, a lock that is held is tried again.
+/// The number of tries for a lock that is held, and the pause between them.
 const LOCK_TRIES: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -30,10 +30,10 @@ const MIN_FREE_BYTES: u64 = 1 << 20;
 /// and a process that touches a page of it for which there is no block is killed.
 const START_BYTES: usize = 256 << 10;
 
-/// Why nothing is written, for a disk without room.
+/// The reason why nothing is written, for a disk without room.
 const FULL: &str = "the disk was full at the start";
 
-/// What a store stands on. [`Store::open`] takes the machine's; tests bring their own.
+/// The disk and the clock of a store. [`Store::open`] takes the machine's; tests bring their own.
 #[derive(Debug)]
 pub struct Ground {
     /// The data directory.
@@ -46,7 +46,7 @@ pub struct Ground {
     pub clock: Arc<dyn Clock>,
 }
 
-/// How much start-up looks at.
+/// The extent of the checks at start-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// After an orderly stop, next to nothing.

@@ -39,7 +39,7 @@ pub struct NewOutput {
     pub message_id: Option<RequestId>,
 }
 
-/// What a put is told.
+/// The outcome of a put.
 #[derive(Debug)]
 pub struct PutDone {
     /// Its ref.

@@ -1,4 +1,4 @@
-//! What is done for a store now and then: rows for the catalog, and how much everything takes.
+//! Upkeep of a store: rows for the catalog, damaged logs, the trash, and how much everything takes.
 
 use super::env::{Env, lock};
 use super::handles::Busy;

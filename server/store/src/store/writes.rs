@@ -25,7 +25,7 @@ pub enum WorkFile {
     SummaryRequest,
 }
 
-/// How a task ends whose caller gives no final summary.
+/// The end of a task whose caller gives no final summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// Well.

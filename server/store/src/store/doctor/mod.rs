@@ -35,7 +35,7 @@ pub struct Finding {
     pub cure: Cure,
 }
 
-/// What can be done about a finding.
+/// The remedy for a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cure {
     /// A repair loses nothing.
@@ -66,7 +66,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What was looked at.
+/// The extent of an examination.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Examined {
     /// Tasks.

@@ -31,7 +31,7 @@ fn without_lease(mut state: serde_json::Value) -> serde_json::Value {
     state
 }
 
-/// What the logs of a task say.
+/// The contents of the logs of a task.
 struct Logs {
     state: LogState,
     end: u64,

@@ -25,7 +25,7 @@ const AT_ONCE: usize = 64;
 /// Bytes of a log that are scanned at once.
 const CHUNK: usize = 256 << 10;
 
-/// What was removed, or would be, and what stays.
+/// The outputs that were removed, or would be, and those that stay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Outputs that no log names.

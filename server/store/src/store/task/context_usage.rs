@@ -1,4 +1,4 @@
-//! How a task's tokens are counted: its counter, and how full its context is by it.
+//! Counts a task's tokens: its counter, and how full its context is by it.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -42,7 +42,7 @@ pub(super) fn chosen(env: &Env, config: &TaskConfig) -> TokenCounter {
     TokenCounter::of(config).unwrap_or(env.options.token_counter)
 }
 
-/// How full a context is, and how that is counted.
+/// The usage of a context, and how it is counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContextUsage {
     /// With the tools.

@@ -29,7 +29,7 @@ pub(super) struct NewLog {
     pub(super) index: Index,
 }
 
-/// What a new task has from the start.
+/// The contents with which a new task begins.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct First {
     /// Its system prompt.

@@ -33,7 +33,7 @@ impl Subscription {
     }
 }
 
-/// Where the logs of a task end for readers. Each is the offset of the next line.
+/// The ends of the logs of a task for readers. Each is the offset of the next line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnds {
     /// `messages.jsonl`.

@@ -38,7 +38,7 @@ pub(crate) struct Fork {
     pub(crate) request: Option<(RequestId, Digest)>,
 }
 
-/// What is copied, as it was at one moment.
+/// The part of a task that a fork copies, as it was at one moment.
 struct ForkSource {
     source: LogSource,
     at_seq: u64,

@@ -14,7 +14,7 @@ use super::{Caller, Inner, NewRewrite, Outline, Task};
 
 /// So that the next image does not make it too large again, as each rewrite breaks prompt caches.
 const LEAVE: (u64, u64) = (3, 4);
-/// What a rewrite has to save, as a part of the budget.
+/// The least part of the budget that a rewrite has to save.
 const WORTH: u64 = 10;
 
 /// A message whose media become notes.

@@ -79,7 +79,7 @@ pub use trim::{ProtectedOutputs, TrimOutcome};
 pub(crate) use view::remove_views;
 pub(crate) use view_files::crc_of;
 
-/// Who makes a change, and which of their calls it is.
+/// The caller of a change, and the id of the call.
 #[derive(Debug, Clone, Default)]
 pub struct Caller {
     /// Names the call, so that a retry changes nothing.
@@ -102,7 +102,7 @@ pub(crate) struct Task {
     inner: Mutex<Inner>,
 }
 
-/// Why a task takes no writes.
+/// The reason why a task takes no writes.
 #[derive(Debug, Clone)]
 enum ReadOnly {
     Quarantined(String),

@@ -24,7 +24,7 @@ use crate::store::metadata;
 
 const MAX_NOTE_BYTES: u64 = 1 << 20;
 
-/// What opening a task may do to it.
+/// The changes that opening a task may make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpenMode {
     /// Cut torn tails, sync; refuse a log that is damaged where it was durable.

@@ -8,12 +8,12 @@ use crate::model::{InvalidField, Rewrite, Role, Segment, StoreError};
 
 use super::{Inner, Task, TaskLog};
 
-/// What they may take, as a part of the limit.
+/// The part of the limit that pinned messages may take.
 const SHARE: u64 = 4;
-/// How far the other messages of a group are looked for.
+/// The distance within which the other messages of a group are looked for.
 const MOST_RESULTS: u64 = 4096;
 
-/// How a view has a message.
+/// The form in which a view has a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Presence {
     Not,

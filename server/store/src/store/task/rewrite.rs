@@ -21,7 +21,7 @@ use crate::store::files;
 use crate::store::layout::{self, NEXT};
 use crate::store::masking;
 
-/// Why a rewind rewrites, with the message that it goes back to.
+/// The reason of a rewind, followed by the message that it goes back to.
 const REWOUND: &str = "back to message ";
 
 /// A rewrite that somebody has worked out.
@@ -58,7 +58,7 @@ impl Drop for RewriteGuard<'_> {
     }
 }
 
-/// What is decided when a rewrite begins.
+/// A rewrite that has begun.
 struct PendingRewrite {
     rewrite: Rewrite,
     fold: Fold,

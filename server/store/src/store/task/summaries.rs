@@ -20,7 +20,7 @@ pub struct SummaryLines {
     undone: BTreeSet<u64>,
 }
 
-/// What is asked of a record.
+/// The number of a record.
 #[derive(Deserialize)]
 struct Numbered {
     id: u64,

@@ -1,4 +1,4 @@
-//! What the catalog and callers are told of a task.
+//! The state of a task for the catalog and for callers.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What readers see of a log: everything up to the newest line that no crash can take back.
+//! The part of a log that readers see: everything up to the newest line that no crash can take back.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::log::{Commit, Counters, LogState};
 use crate::model::{Durability, Event, TaskConfig};
 
-/// How things stood after one line of a log.
+/// The state after one line of a log.
 pub(super) trait Snapshot {
     /// Returns the end of the line.
     fn end(&self) -> u64;
@@ -52,7 +52,7 @@ impl<S: Snapshot> Visibility<S> {
     }
 }
 
-/// How a task stood after a line of its message log.
+/// The state of a task after a line of its message log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LogSnapshot {
     pub(super) log_end: u64,
@@ -74,7 +74,7 @@ impl Snapshot for LogSnapshot {
     }
 }
 
-/// How `tools.jsonl` or `planning.jsonl` stood after a line.
+/// The state of `tools.jsonl` or `planning.jsonl` after a line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RecordSnapshot {
     pub(super) end: u64,
