@@ -10,7 +10,7 @@ use crate::context::{Left, plain_text};
 use crate::model::json::{field, items};
 use crate::model::{LiteralKind, Role, StoreError, TaskId};
 use crate::outputs::OutputId;
-use crate::store::{MISSING_TOKENS, Outline, RequestFile, ViewMessage, Store, WorkFile};
+use crate::store::{MISSING_TOKENS, Outline, RequestFile, Store, ViewMessage, WorkFile};
 
 /// Bytes that are gathered before they are written.
 const BUFFER: usize = 128 << 10;
@@ -220,7 +220,12 @@ impl Sorter {
         }
     }
 
-    fn sort(&mut self, seen: &ViewMessage<'_>, kept: bool, to: &mut PartitionWriter) -> Result<(), StoreError> {
+    fn sort(
+        &mut self,
+        seen: &ViewMessage<'_>,
+        kept: bool,
+        to: &mut PartitionWriter,
+    ) -> Result<(), StoreError> {
         let shown = &seen.shown;
         self.note_calls(seen, kept);
         if kept {
