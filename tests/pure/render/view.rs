@@ -1,7 +1,7 @@
 //! A view in memory, made as the store makes it, and bodies that are rendered from it.
 
 use contextstore_base::model::{Json, NewMessage, StoreError};
-use contextstore_policy::render::{Entry, Provider, RenderOptions, Rendering, Source};
+use contextstore_policy::render::{Provider, RenderOptions, Rendering, ViewLine, ViewSource};
 use contextstore_store::log::{ShownMessage, ViewState};
 
 /// The two files of a view.
