@@ -216,10 +216,11 @@ impl Client {
     /// # async fn example(client: contextstore_client::Client) -> Result<(), contextstore_client::Error> {
     /// use contextstore_client::{TaskQuery, v1};
     ///
-    /// let filter = v1::TaskFilter { statuses: vec!["running".into()], ..Default::default() };
+    /// let statuses = vec![v1::TaskStatus::Running.into()];
+    /// let filter = v1::TaskFilter { statuses, ..Default::default() };
     /// let mut tasks = client.tasks(TaskQuery { filter, ..Default::default() });
     /// while let Some(task) = tasks.try_next().await? {
-    ///     println!("{} {}", task.uuid, task.status);
+    ///     println!("{} {:?}", task.uuid, task.status());
     /// }
     /// # Ok(())
     /// # }
