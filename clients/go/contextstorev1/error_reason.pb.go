@@ -158,8 +158,8 @@ const (
 	// The token of a compaction is unknown, has expired or was given up.
 	// Code: NOT_FOUND. Retry: no; begin again.
 	ErrorReason_ERROR_REASON_COMPACTION_NOT_FOUND ErrorReason = 38
-	// A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
-	// or the view would not get smaller. The problem is named.
+	// A summary is empty, too short for the messages that it replaces, longer than asked for, no smaller than these messages, or
+	// lacks an output ref; or the view would not get smaller. The problem is named.
 	// Code: INVALID_ARGUMENT. Retry: no; send a better summary.
 	ErrorReason_ERROR_REASON_SUMMARY_REFUSED ErrorReason = 39
 	// The task has neither a summary nor a plan that another task could inherit.

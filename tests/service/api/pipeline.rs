@@ -303,7 +303,9 @@ async fn an_append_that_was_cancelled_happened_wholly_or_not_at_all() {
     let (mut cancelled, mut done_before) = (0, 0);
     // How long one takes that is not cancelled, here and now.
     let mut usual = Duration::ZERO;
-    for number in 0..300 {
+    // A busy machine cancels fewer of them in time.
+    let mut number = 0;
+    while number < 300 || (number < 3_000 && (cancelled <= 30 || done_before == 0)) {
         let text = format!("message {number} {}", "x".repeat(random.usize(0..20_000)));
         let request = work.say(&text).named(format!("r{number}"));
         let wait = usual.mul_f64(random.f64() * 1.5);
@@ -317,8 +319,9 @@ async fn an_append_that_was_cancelled_happened_wholly_or_not_at_all() {
         assert_eq!(again.seq, number + 1, "seed {seed}");
         assert!(again.duplicate || first.is_err(), "seed {seed}");
         done_before += u32::from(first.is_err() && again.duplicate);
+        number += 1;
     }
-    assert_eq!(contents(&server, &work).len(), 300, "seed {seed}");
+    assert_eq!(contents(&server, &work).len() as u64, number, "seed {seed}");
     assert!(cancelled > 30, "only {cancelled} were cancelled");
     assert!(done_before > 0, "none of {cancelled} had happened");
 }

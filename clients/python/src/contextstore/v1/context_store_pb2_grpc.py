@@ -635,9 +635,11 @@ class ContextStoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CommitCompaction(self, request, context):
-        """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
-        these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
-        Messages that were appended since stay in the view. The work goes on if the client goes away.
+        """Replaces the messages that BeginCompaction returned by the agent's summary. The summary must be smaller than these
+        messages, must have at least one token for every 512 of theirs (128 at most), and must name the listed output refs; the
+        view must get smaller with everything that is retained. Where the summary lacks the goal, the current request or an
+        instruction of the user, the server puts it in front. Messages that were appended since stay in the view. The work
+        continues if the client disconnects.
 
         A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
         except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.

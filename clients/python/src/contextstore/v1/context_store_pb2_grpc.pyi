@@ -286,9 +286,11 @@ class ContextStoreStub:
     Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
     """
     CommitCompaction: _grpc.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]
-    """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
-    these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
-    Messages that were appended since stay in the view. The work goes on if the client goes away.
+    """Replaces the messages that BeginCompaction returned by the agent's summary. The summary must be smaller than these
+    messages, must have at least one token for every 512 of theirs (128 at most), and must name the listed output refs; the
+    view must get smaller with everything that is retained. Where the summary lacks the goal, the current request or an
+    instruction of the user, the server puts it in front. Messages that were appended since stay in the view. The work
+    continues if the client disconnects.
 
     A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
     except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
@@ -639,9 +641,11 @@ class ContextStoreAsyncStub(ContextStoreStub):
     Errors: as Compress, and NOTHING_TO_SUMMARIZE (where Compress would have skipped the compaction).
     """
     CommitCompaction: _aio.UnaryUnaryMultiCallable[_context_store_pb2.CommitCompactionRequest, _context_store_pb2.CommitCompactionResponse]  # type: ignore[assignment]
-    """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
-    these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
-    Messages that were appended since stay in the view. The work goes on if the client goes away.
+    """Replaces the messages that BeginCompaction returned by the agent's summary. The summary must be smaller than these
+    messages, must have at least one token for every 512 of theirs (128 at most), and must name the listed output refs; the
+    view must get smaller with everything that is retained. Where the summary lacks the goal, the current request or an
+    instruction of the user, the server puts it in front. Messages that were appended since stay in the view. The work
+    continues if the client disconnects.
 
     A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
     except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.
@@ -1157,9 +1161,11 @@ class ContextStoreServicer(metaclass=_abc_1.ABCMeta):
         request: _context_store_pb2.CommitCompactionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_context_store_pb2.CommitCompactionResponse, _abc.Awaitable[_context_store_pb2.CommitCompactionResponse]]:
-        """Puts the agent's summary in the place of the messages that BeginCompaction returned. The summary must be smaller than
-        these messages and must name the listed output refs, and the view must get smaller with all that is retained and kept.
-        Messages that were appended since stay in the view. The work goes on if the client goes away.
+        """Replaces the messages that BeginCompaction returned by the agent's summary. The summary must be smaller than these
+        messages, must have at least one token for every 512 of theirs (128 at most), and must name the listed output refs; the
+        view must get smaller with everything that is retained. Where the summary lacks the goal, the current request or an
+        instruction of the user, the server puts it in front. Messages that were appended since stay in the view. The work
+        continues if the client disconnects.
 
         A retry with the same request_id is safe: it waits for the first call and is answered as that was. After every error
         except STALE_VIEW and COMPACTION_NOT_FOUND the token stays valid.

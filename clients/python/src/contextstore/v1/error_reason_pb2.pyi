@@ -189,8 +189,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Code: NOT_FOUND. Retry: no; begin again.
     """
     ERROR_REASON_SUMMARY_REFUSED: _ErrorReason.ValueType  # 39
-    """A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
-    or the view would not get smaller. The problem is named.
+    """A summary is empty, too short for the messages that it replaces, longer than asked for, no smaller than these messages, or
+    lacks an output ref; or the view would not get smaller. The problem is named.
     Code: INVALID_ARGUMENT. Retry: no; send a better summary.
     """
     ERROR_REASON_NOTHING_TO_INHERIT: _ErrorReason.ValueType  # 40
@@ -396,8 +396,8 @@ ERROR_REASON_COMPACTION_NOT_FOUND: ErrorReason.ValueType  # 38
 Code: NOT_FOUND. Retry: no; begin again.
 """
 ERROR_REASON_SUMMARY_REFUSED: ErrorReason.ValueType  # 39
-"""A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
-or the view would not get smaller. The problem is named.
+"""A summary is empty, too short for the messages that it replaces, longer than asked for, no smaller than these messages, or
+lacks an output ref; or the view would not get smaller. The problem is named.
 Code: INVALID_ARGUMENT. Retry: no; send a better summary.
 """
 ERROR_REASON_NOTHING_TO_INHERIT: ErrorReason.ValueType  # 40

@@ -346,8 +346,8 @@ export enum ErrorReason {
   COMPACTION_NOT_FOUND = 38,
 
   /**
-   * A summary is empty, longer than asked for, no smaller than the messages that it stands for, or does not name what it must;
-   * or the view would not get smaller. The problem is named.
+   * A summary is empty, too short for the messages that it replaces, longer than asked for, no smaller than these messages, or
+   * lacks an output ref; or the view would not get smaller. The problem is named.
    * Code: INVALID_ARGUMENT. Retry: no; send a better summary.
    *
    * @generated from enum value: ERROR_REASON_SUMMARY_REFUSED = 39;
