@@ -143,6 +143,7 @@ impl Task {
 
     /// Completes and checks a rewrite that somebody worked out.
     pub(super) fn plan(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
+        self.check_base(inner, new)?;
         self.check_covers(inner, new.covers)?;
         self.plan_settled(inner, new)
     }
@@ -150,9 +151,9 @@ impl Task {
     /// The same of one that was worked out on a view whose groups were closed where it ends: a result that came since
     /// answers none of its calls.
     pub(super) fn plan_settled(&self, inner: &Inner, new: &NewRewrite) -> Result<Rewrite, StoreError> {
-        let newest = inner.log.state().view_generation();
-        // One that speaks for messages that are not there was worked out on another log.
-        if new.base != newest || new.covers > inner.log.state().last_seq {
+        let newest = self.check_base(inner, new)?;
+        // A rewrite of messages that do not exist was computed on another log.
+        if new.covers > inner.log.state().last_seq {
             return Err(StoreError::StaleView { id: self.id, given: new.base, newest });
         }
         if new.strategy.is_empty() || new.strategy.len() > 64 {
@@ -198,6 +199,16 @@ impl Task {
         rewrite.validate()?;
         self.check_references(inner, &rewrite)?;
         Ok(rewrite)
+    }
+
+    /// Returns the generation of the view, or an error if the rewrite was computed on an earlier one.
+    fn check_base(&self, inner: &Inner, new: &NewRewrite) -> Result<u64, StoreError> {
+        let newest = inner.log.state().view_generation();
+        if new.base == newest {
+            Ok(newest)
+        } else {
+            Err(StoreError::StaleView { id: self.id, given: new.base, newest })
+        }
     }
 
     /// A rewrite must not cut through a group: results would lose their call.
