@@ -265,8 +265,7 @@ impl Env {
     pub(crate) fn raise_lease_floor(&self, lease: u64) -> io::Result<()> {
         let mut floor = lock(&self.lease_floor);
         floor.lease = floor.lease.max(lease);
-        // Also what could not be written before.
-        if floor.written < floor.lease {
+        if floor.written != Some(floor.lease) {
             let path = floor_path();
             let is_new = self.fs.stat(&path)?.is_none();
             // In place, and always as long: it takes no room but the first time.
@@ -276,7 +275,7 @@ impl Env {
             if is_new {
                 self.fs.sync_dir(&StorePath::ROOT)?;
             }
-            floor.written = floor.lease;
+            floor.written = Some(floor.lease);
         }
         Ok(())
     }
@@ -323,19 +322,19 @@ fn floor_path() -> StorePath {
     StorePath::ROOT.join(layout::LEASE_FLOOR)
 }
 
-/// The highest lease that any deleted task had, and what the file says.
+/// The highest lease that any deleted task had, and the content of the file.
 #[derive(Debug, Clone, Copy)]
 struct Floor {
     lease: u64,
-    written: u64,
+    written: Option<u64>,
 }
 
 impl Floor {
     /// A file that cannot be read is as good as none: then only the tasks that this server deletes are protected.
     fn read(fs: &dyn Fs) -> Self {
         let read = files::read_small(fs, &floor_path(), 64).ok().flatten();
-        let lease = read.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok()).unwrap_or(0);
-        Self { lease, written: lease }
+        let written = read.and_then(|bytes| String::from_utf8(bytes).ok()?.trim().parse().ok());
+        Self { lease: written.unwrap_or(0), written }
     }
 }
 

@@ -200,7 +200,11 @@ impl Store {
             // The room that recovery was given is none that somebody has made.
             (_, Some(_)) => Some(MIN_FREE_BYTES.saturating_add(options.ballast_bytes)),
         };
+        let writable = read_only.is_none();
         let env = Arc::new(Env::new(fs, clock, options, catalog, read_only));
+        if writable && let Err(error) = env.raise_lease_floor(0) {
+            tracing::warn!(%error, "the file lease_floor could not be created; deletes will try again");
+        }
         let recovered =
             if clean && look == Look::AsNeeded { recover::sweep(&env)? } else { recover::recover(&env)? };
         for what in &recovered {

@@ -222,10 +222,10 @@ impl Task {
         }
         // Of a damaged log not all leases are known.
         let unknown = if inner.log.folder() == Folder::Quarantine { UNKNOWN_LEASES } else { 0 };
-        if let Err(error) = self.env.raise_lease_floor(inner.log.state().lease_generation + unknown) {
-            // It holds as long as this server runs. What takes up room must be removable all the same.
-            tracing::warn!(id = %self.id, %error, "the lease of a deleted task could not be written down");
-        }
+        // The file is there since the store was opened, so that a full disk does not prevent this.
+        self.env
+            .raise_lease_floor(inner.log.state().lease_generation + unknown)
+            .map_err(|error| StoreError::io("writing lease_floor", error))?;
         let fs = self.env.fs.as_ref();
         let from = inner.log.dir();
         // Named after the task, so that the next start knows whose row has to go.
