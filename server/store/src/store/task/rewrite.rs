@@ -203,21 +203,16 @@ impl Task {
 
     /// Returns the generation of the view, or an error if the rewrite was computed on an earlier one.
     fn check_base(&self, inner: &Inner, new: &NewRewrite) -> Result<u64, StoreError> {
-        let newest = inner.log.state().view_generation();
-        if new.base == newest {
-            Ok(newest)
-        } else {
-            Err(StoreError::StaleView { id: self.id, given: new.base, newest })
-        }
+        let (given, newest) = (new.base, inner.log.state().view_generation());
+        if given == newest { Ok(newest) } else { Err(StoreError::StaleView { id: self.id, given, newest }) }
     }
 
     /// A rewrite must not cut through a group: results would lose their call.
     fn check_covers(&self, inner: &Inner, covers: u64) -> Result<(), StoreError> {
         let last = inner.log.state().last_seq;
         if covers > last {
-            return Err(
-                InvalidField::new("covers", format!("is {covers}, the last message is {last}")).into()
-            );
+            let problem = format!("is {covers}, the last message is {last}");
+            return Err(InvalidField::new("covers", problem).into());
         }
         let covered = inner.log.newest_rewrite()?.map_or(0, |newest| newest.covers);
         // What the view's own rewrite speaks for is cut already, as by a rewind into a group; the group is in the segments.
@@ -234,9 +229,8 @@ impl Task {
             is_result
         };
         if cuts {
-            return Err(
-                InvalidField::new("covers", format!("{covers} cuts a group of calls and results")).into()
-            );
+            let problem = format!("{covers} cuts a group of calls and results");
+            return Err(InvalidField::new("covers", problem).into());
         }
         Ok(())
     }
